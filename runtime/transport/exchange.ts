@@ -4,7 +4,7 @@ import { randomFillSync } from "node:crypto"
 import { STATUS_CODES } from "node:http"
 import { BlockList, isIP } from "node:net"
 import { Readable } from "node:stream"
-import { BodyFault, type Headers } from "../http.ts"
+import { BodyFault, type Headers, type Request, type Response, type Service } from "../http.ts"
 import type { ListenOptions } from "./server.ts"
 
 /** Reason phrases of the status codes that DeepL uses and no registry lists. */
@@ -65,11 +65,13 @@ export class FlatHeaders implements Headers {
     return value
   }
 
-  /** The size on the wire in bytes: name, colon, space, value and line end of each header. */
-  get bytes(): number {
-    let bytes = 0
-    for (let i = 0; i < this.flat.length; i += 2) bytes += this.flat[i]!.length + this.flat[i + 1]!.length + 4
-    return bytes
+  /** Reads in one pass what the transport itself has to know of the head. */
+  inspect(): Head {
+    const { flat } = this
+    const head = new Head()
+    for (let i = 0; i < flat.length; i += 2) head.field(flat[i]!, flat[i + 1]!)
+    head.check()
+    return head
   }
 
   *entries(): Iterable<readonly [string, string]> {
@@ -77,23 +79,170 @@ export class FlatHeaders implements Headers {
   }
 }
 
+/** The transport's own refusals: those that a service words, and three that take its words for 400. */
+export type Refusal = Parameters<Service["refused"]>[0] | 417 | 426 | 505
+
+export const refusal = (
+  service: Service,
+  status: Refusal,
+  request: Parameters<Service["refused"]>[1]
+): Response => {
+  if (status !== 417 && status !== 426 && status !== 505) return service.refused(status, request)
+  const response = service.refused(400, request)
+  if (status !== 426) return { ...response, status }
+  return { ...response, status, headers: [...(response.headers ?? []), ["Sec-WebSocket-Version", "13"]] }
+}
+
+/** The most header fields of a request: so many fit into the native library's table. */
+const headerCountMax = 98
+
+const hostPattern = /^(?:\[[\da-f:.]+\]|[\w.~!$&'()*+,;=%-]+)(?::\d*)?$/i
+const digitsPattern = /^\d+$/
+
+/** What the head of a request says of its framing (RFC 9112, sections 3.2, 5 and 6). Whatever two readers
+ *  could understand differently is a fault, so that nobody can hide one request in another. */
+export class Head {
+  /** The size of all fields on the wire: name, colon, space, value and line end of each. */
+  bytes = 0
+  /** The length of the body; unknown while `chunked`. */
+  length = 0
+  chunked = false
+  /** The client wants the connection closed behind the answer. */
+  closes = false
+  fault: 400 | 417 | 431 | undefined = undefined
+  /** The native library refuses such a length as well, when it has heard us. */
+  isLengthMalformed = false
+  private count = 0
+  private hosts = 0
+  private lengths = 0
+
+  field(name: string, value: string): void {
+    this.count++
+    this.bytes += name.length + value.length + 4
+    switch (name.length) {
+      case 0:
+        this.fault = 400
+        return
+      case 4:
+        if (name === "host") this.host(value)
+        return
+      case 6:
+        if (name === "expect" && value.toLowerCase() !== "100-continue") this.fault ??= 417
+        return
+      case 10:
+        if (name === "connection" && /\bclose\b/i.test(value)) this.closes = true
+        return
+      case 14:
+        if (name === "content-length") this.contentLength(value)
+        return
+      case 17:
+        if (name === "transfer-encoding") this.transferEncoding(value)
+    }
+  }
+
+  private host(value: string): void {
+    if (++this.hosts > 1 || !hostPattern.test(value)) this.fault = 400
+  }
+
+  private contentLength(value: string): void {
+    const length = digitsPattern.test(value) ? Number(value) : Number.NaN
+    if (!Number.isSafeInteger(length)) this.isLengthMalformed = value !== ""
+    if (++this.lengths > 1 || !Number.isSafeInteger(length)) this.fault = 400
+    this.length = length
+  }
+
+  private transferEncoding(value: string): void {
+    if (this.chunked || value.toLowerCase() !== "chunked") this.fault = 400
+    this.chunked = true
+  }
+
+  check(): void {
+    if (this.hosts === 0 || (this.chunked && this.lengths > 0)) this.fault = 400
+    else if (this.count > headerCountMax) this.fault ??= 431
+  }
+}
+
+/** Says why a request for a WebSocket is no opening handshake (RFC 6455, section 4.2.1). */
+export const handshakeFault = (request: Pick<Request, "method" | "headers">): 400 | 426 | undefined => {
+  const { method, headers } = request
+  if (method !== "GET" || !/\bupgrade\b/i.test(headers.get("connection") ?? "")) return 400
+  if (!/^[A-Za-z\d+/]{22}==$/.test(headers.get("sec-websocket-key") ?? "")) return 400
+  return headers.get("sec-websocket-version") === "13" ? undefined : 426
+}
+
+export const asksForSocket = (headers: Headers): boolean =>
+  headers.get("upgrade")?.toLowerCase() === "websocket"
+
 export interface Limits {
   readonly headerBytesMax: number
   readonly targetBytesMax: number
+  readonly headerTimeoutMs: number
   readonly bodyTimeoutMs: number
+  readonly bodyBytesMin: number
+  readonly answerTimeoutMs: number
+  readonly lingerMs: number
   readonly socketIdleMs: number
 }
 
-export const limitsOf = (options: ListenOptions): Limits => ({
-  headerBytesMax: options.headerBytesMax ?? 16_384,
-  targetBytesMax: options.targetBytesMax ?? 8_192,
-  bodyTimeoutMs: options.bodyTimeoutMs ?? 30_000,
-  socketIdleMs: options.socketIdleMs ?? 60_000
-})
+export const limitsOf = (options: ListenOptions): Limits => {
+  const bodyTimeoutMs = options.bodyTimeoutMs ?? 30_000
+  return {
+    headerBytesMax: options.headerBytesMax ?? 16_384,
+    targetBytesMax: options.targetBytesMax ?? 8_192,
+    headerTimeoutMs: options.headerTimeoutMs ?? 15_000,
+    bodyTimeoutMs,
+    bodyBytesMin: ((options.bodyBytesPerSecondMin ?? 1_024) * bodyTimeoutMs) / 1_000,
+    answerTimeoutMs: options.answerTimeoutMs ?? 30_000,
+    lingerMs: options.lingerMs ?? 30_000,
+    socketIdleMs: options.socketIdleMs ?? 60_000
+  }
+}
+
+/** How fast a body arrives. Within each period it must bring so many bytes: a byte now and then does not hold
+ *  a connection. Time in which nobody reads it does not count. */
+export class Pace {
+  paused = false
+  private sinceMs: number
+  private bytes = 0
+  private readonly bytesMin: number
+
+  constructor(bytesMin: number, nowMs: number) {
+    this.bytesMin = bytesMin
+    this.sinceMs = nowMs
+  }
+
+  arrived(bytes: number, nowMs: number): void {
+    this.bytes += bytes
+    if (this.bytes < this.bytesMin) return
+    this.bytes = 0
+    this.sinceMs = nowMs
+  }
+
+  pause(): void {
+    this.paused = true
+  }
+
+  resume(nowMs: number): void {
+    this.paused = false
+    this.bytes = 0
+    this.sinceMs = nowMs
+  }
+
+  overdue(withinMs: number, nowMs: number): boolean {
+    return !this.paused && nowMs - this.sinceMs >= withinMs
+  }
+}
 
 /** The most bytes of a body that are read and discarded when no route wants it, so that the connection stays
  *  usable. */
 export const discardBytesMax = 65_536
+
+/** The most bytes that are read behind a refusal which closes the connection. Closing while the client still
+ *  sends would reset the connection, and the answer be lost (RFC 9112, section 9.6). */
+export const lingerBytesMax = 64 * 1_048_576
+
+/** How long a connection that is refused may be silent before it is closed. */
+export const lingerQuietMs = 2_000
 
 /** Determines the client's address. Behind trusted proxies it is the first forwarded address from the right
  *  that is not a trusted proxy; otherwise it is the peer of the connection. */

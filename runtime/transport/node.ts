@@ -3,18 +3,16 @@
 import { createServer, type IncomingMessage, type Server as HttpServer, type ServerResponse } from "node:http"
 import { createServer as createTlsServer } from "node:https"
 import { readFileSync } from "node:fs"
-import type { AddressInfo } from "node:net"
+import type { AddressInfo, Socket as TcpSocket } from "node:net"
 import type { Duplex } from "node:stream"
 import { WebSocketServer, type WebSocket } from "ws"
 import {
   type Answer,
   type BodyFault,
   type Header,
-  type Request,
   type Response,
   type Route,
   type Sink,
-  type Socket,
   type SocketRoute
 } from "../http.ts"
 import {
@@ -22,138 +20,25 @@ import {
   byteLengthOf,
   discardBytesMax,
   fieldText,
-  FlatHeaders,
+  handshakeFault,
+  type Head,
   limitsOf,
-  plainAddress,
-  plainPath,
+  Pace,
   Proxies,
   reasonOf,
+  type Refusal,
+  refusal as refusalOf,
   traceId,
   type Limits
 } from "./exchange.ts"
-import { Answering, type Interruptible } from "./answering.ts"
+import { Answering } from "./answering.ts"
+import { Exchange, NodeSocket } from "./node-exchange.ts"
+import { linger, Wire } from "./node-wire.ts"
 import { RouteTable } from "./route-table.ts"
 import { type Bind, listenBy, type ListenOptions, opening } from "./server.ts"
 
-type Status = 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503
-const noBytes = new Uint8Array(0)
-
 /** Converts a header to what node:http accepts: it throws at characters of more than one byte. */
 const latin1Header = ([name, value]: Header): Header => [name, fieldText(value).replace(/[^\t -\xff]/g, "?")]
-
-class Exchange implements Request, Interruptible {
-  readonly method: string
-  readonly path: string
-  readonly query: string
-  readonly headers: FlatHeaders
-  readonly traceId = traceId()
-  readonly client: string
-  readonly scheme: "http" | "https"
-  params: Readonly<Record<string, string>> = {}
-  body: Uint8Array = noBytes
-  bodyStream: BodyStream | undefined = undefined
-  aborted = false
-  answered = false
-  fiber: Interruptible["fiber"] = undefined
-  /** Where it is answered and refused; a WebSocket's upgrade has neither. */
-  reply: ServerResponse | undefined = undefined
-  refuse: (status: Status) => void = () => {}
-  private controller: AbortController | undefined = undefined
-  private abortListener: (() => void) | undefined = undefined
-
-  constructor(node: Node, message: IncomingMessage) {
-    this.method = message.method ?? "GET"
-    const target = message.url ?? "/"
-    const mark = target.indexOf("?")
-    this.path = plainPath(mark < 0 ? target : target.slice(0, mark))
-    this.query = mark < 0 ? "" : target.slice(mark + 1)
-    this.headers = new FlatHeaders(
-      message.rawHeaders.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : text))
-    )
-    const peer = plainAddress(message.socket.remoteAddress ?? "")
-    this.client = node.proxies.client(peer, this.headers)
-    this.scheme = node.proxies.scheme(peer, node.secure, this.headers)
-  }
-
-  get stream(): AsyncIterable<Uint8Array> {
-    return this.bodyStream?.readable ?? { async *[Symbol.asyncIterator]() {} }
-  }
-
-  get signal(): AbortSignal {
-    this.controller ??= new AbortController()
-    if (this.aborted) this.controller.abort()
-    return this.controller.signal
-  }
-
-  onAborted(listener: () => void): void {
-    if (this.aborted) listener()
-    else this.abortListener = listener
-  }
-
-  abort(): void {
-    this.aborted = true
-    this.abortListener?.()
-    this.fiber?.interruptUnsafe()
-    this.bodyStream?.fail("aborted")
-    this.controller?.abort()
-  }
-}
-
-class NodeSocket<Data> implements Socket<Data> {
-  readonly data: Data
-  readonly ws: WebSocket
-  lastHeardMs = Date.now()
-  private readonly bufferedBytesMax: number
-  private readonly onDrain: (socket: NodeSocket<Data>) => void
-
-  constructor(
-    ws: WebSocket,
-    data: Data,
-    bufferedBytesMax: number,
-    onDrain: (socket: NodeSocket<Data>) => void
-  ) {
-    this.ws = ws
-    this.data = data
-    this.bufferedBytesMax = bufferedBytesMax
-    this.onDrain = onDrain
-  }
-
-  get bufferedBytes(): number {
-    return this.ws.bufferedAmount
-  }
-
-  send(message: string | Uint8Array): "sent" | "buffered" | "dropped" {
-    if (this.ws.readyState !== this.ws.OPEN || this.ws.bufferedAmount > this.bufferedBytesMax)
-      return "dropped"
-    this.ws.send(message, { binary: typeof message !== "string" }, () => {
-      if (this.waiting && this.ws.bufferedAmount === 0) {
-        this.waiting = false
-        this.onDrain(this)
-      }
-    })
-    if (this.ws.bufferedAmount === 0) return "sent"
-    this.waiting = true
-    return "buffered"
-  }
-
-  private waiting = false
-
-  cork(write: () => void): void {
-    write()
-  }
-
-  ping(payload: string): void {
-    if (this.ws.readyState === this.ws.OPEN) this.ws.ping(payload)
-  }
-
-  close(code: number, reason: string): void {
-    this.ws.close(code, reason)
-  }
-
-  terminate(): void {
-    this.ws.terminate()
-  }
-}
 
 /** Says how one request's body is read. When `as` is undefined it is discarded. */
 interface BodyReading {
@@ -161,15 +46,10 @@ interface BodyReading {
   readonly reply: ServerResponse
   readonly bytesMax: number
   readonly as: "buffer" | "stream" | undefined
-  readonly refuse: (status: Status) => void
   readonly proceed: () => void
+  /** Answers a body that exceeds `bytesMax`. */
+  readonly exceed: () => void
 }
-
-const streamOf = (message: IncomingMessage): BodyStream =>
-  new BodyStream(
-    () => message.pause(),
-    () => message.resume()
-  )
 
 class Node {
   table = new RouteTable([opening])
@@ -181,6 +61,7 @@ class Node {
   readonly answering: Answering<Exchange>
   draining = false
   inFlight = 0
+  private readonly wires = new WeakMap<Duplex, Wire>()
 
   constructor(options: ListenOptions) {
     this.limits = limitsOf(options)
@@ -193,32 +74,42 @@ class Node {
     )
   }
 
+  private wireOf(socket: TcpSocket): Wire {
+    let wire = this.wires.get(socket)
+    if (wire === undefined) this.wires.set(socket, (wire = new Wire(socket)))
+    return wire
+  }
+
   request(message: IncomingMessage, reply: ServerResponse): void {
+    const wire = this.wireOf(message.socket)
+    wire.enter(() => this.begin(wire, message, reply))
+  }
+
+  private begin(wire: Wire, message: IncomingMessage, reply: ServerResponse): void {
     const exchange = new Exchange(this, message)
+    wire.exchange = exchange
     this.inFlight++
     reply.on("close", () => {
       this.inFlight--
       if (reply.writableFinished) exchange.bodyStream?.abandon()
       else exchange.abort()
+      wire.leave()
     })
     const match = this.table.match(exchange.method, exchange.path)
     exchange.params = match.params
-    const refuse = (status: Status): void =>
-      this.answer(exchange, reply, match.service.refused(status, exchange), status !== 500)
+    const refuse = (status: Refusal): void =>
+      this.answer(exchange, reply, refusalOf(match.service, status, exchange), status !== 500)
     exchange.reply = reply
     exchange.refuse = refuse
-    const { headers } = exchange
-    const chunked = headers.get("transfer-encoding") !== undefined
-    const length = chunked ? undefined : Number(headers.get("content-length") ?? 0)
-    if (exchange.path.length + exchange.query.length > this.limits.targetBytesMax) return refuse(414)
-    if (headers.bytes > this.limits.headerBytesMax) return refuse(431)
-    if (length !== undefined && !Number.isSafeInteger(length)) return refuse(400)
-    if (this.draining) return refuse(503)
+    const head = exchange.headers.inspect()
+    const fault = this.faultOf(message, exchange, head)
+    if (fault !== undefined) return refuse(fault)
     const { route } = match
     const refusal = route?.admit?.(exchange)
     const bytesMax = refusal !== undefined ? discardBytesMax : (route?.body?.bytesMax ?? discardBytesMax)
-    if (length !== undefined && length > bytesMax)
-      return refusal === undefined ? refuse(413) : this.answer(exchange, reply, refusal, true)
+    const exceed = (): void =>
+      refusal === undefined ? refuse(413) : this.answer(exchange, reply, refusal, true)
+    if (!head.chunked && head.length > bytesMax) return exceed()
     const proceed = (): void => {
       if (refusal !== undefined) this.answer(exchange, reply, refusal)
       else if (route !== undefined) this.handle(exchange, route)
@@ -229,48 +120,104 @@ class Node {
           match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow)
         )
     }
-    if (length === 0) return proceed()
+    if (!head.chunked && head.length === 0) return proceed()
     const body = refusal === undefined ? route?.body : undefined
-    this.read(exchange, { message, reply, bytesMax, as: body?.as, refuse, proceed })
+    this.read(exchange, { message, reply, bytesMax, as: body?.as, proceed, exceed })
   }
 
-  private read(exchange: Exchange, { message, reply, bytesMax, as, refuse, proceed }: BodyReading): void {
-    const stream = as === "stream" ? streamOf(message) : undefined
+  private faultOf(message: IncomingMessage, exchange: Exchange, head: Head): Refusal | undefined {
+    if (message.httpVersion !== "1.1") return 505
+    if (exchange.path.length + exchange.query.length > this.limits.targetBytesMax) return 414
+    if (head.bytes > this.limits.headerBytesMax) return 431
+    return head.fault ?? (this.draining ? 503 : undefined)
+  }
+
+  private read(exchange: Exchange, { message, reply, bytesMax, as, proceed, exceed }: BodyReading): void {
+    const { bodyTimeoutMs, bodyBytesMin } = this.limits
+    const pace = new Pace(bodyBytesMin, performance.now())
+    const stream =
+      as === "stream"
+        ? new BodyStream(
+            () => {
+              pace.pause()
+              message.pause()
+            },
+            () => {
+              pace.resume(performance.now())
+              message.resume()
+            }
+          )
+        : undefined
     exchange.bodyStream = stream
     const parts: Array<Uint8Array> = []
     let bytes = 0
     let stopped = false
-    const stop = (reason: BodyFault["reason"], status: Status): void => {
+    const stop = (reason: BodyFault["reason"], refuse: () => void): void => {
       stopped = true
-      clearTimeout(timer)
+      clearInterval(timer)
       // Behind its answer a body is only discarded: what is too much or too slow of it is cut.
       if (reply.writableFinished) message.socket.destroy()
       else if (stream !== undefined) stream.fail(reason)
-      else refuse(status)
+      else refuse()
     }
-    // A message that is answered does not hear of its connection's end, so its timer must not hold the process.
-    const timer = setTimeout(() => stop("timeout", 408), this.limits.bodyTimeoutMs).unref()
+    const timer = setInterval(
+      () => {
+        if (pace.overdue(bodyTimeoutMs, performance.now())) stop("timeout", () => exchange.refuse(408))
+      },
+      Math.min(1_000, bodyTimeoutMs / 2)
+      // A message that is answered does not hear of its connection's end, so its timer must not hold the process.
+    ).unref()
 
     message.on("data", (chunk: Uint8Array) => {
       if (stopped) return
-      timer.refresh()
+      pace.arrived(chunk.length, performance.now())
       bytes += chunk.length
-      if (bytes > bytesMax) return stop("too-large", 413)
+      if (bytes > bytesMax) return stop("too-large", exceed)
       if (stream !== undefined) stream.push(chunk)
       else if (as === "buffer") parts.push(chunk)
     })
     message.on("end", () => {
-      clearTimeout(timer)
+      clearInterval(timer)
       if (stopped) return
       if (stream !== undefined) return stream.end()
       if (as === "buffer") exchange.body = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
       proceed()
     })
     message.on("close", () => {
-      clearTimeout(timer)
-      if (!message.complete) exchange.abort()
+      clearInterval(timer)
+      if (!message.complete && !reply.writableFinished) exchange.abort()
     })
     if (stream !== undefined) proceed()
+  }
+
+  /** Answers what the parser could not read. A request that is worked on, and whose body it was, is refused;
+   *  one whose body is whole is answered first. */
+  unreadable(cause: NodeJS.ErrnoException, socket: TcpSocket): void {
+    if (!socket.writable) return
+    const wire = this.wireOf(socket)
+    const { exchange } = wire
+    if (exchange?.reply !== undefined && !exchange.reply.req.complete && !exchange.answered)
+      return exchange.refuse(400)
+    // A connection without a byte was opened in advance and is not waiting for an answer.
+    if (socket.bytesRead === 0) return void socket.destroy()
+    wire.last(() => this.refuseRaw(socket, statusOf(cause)))
+  }
+
+  private refuseRaw(socket: Duplex, status: Refusal): void {
+    socket.write(
+      `HTTP/1.1 ${status} ${reasonOf(status)}\r\nX-Trace-ID: ${traceId()}\r\nDate: ${new Date().toUTCString()}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+    )
+    linger(socket, this.limits.lingerMs)
+  }
+
+  /** There are no tunnels. */
+  connect(socket: TcpSocket): void {
+    this.wireOf(socket).last(() => this.refuseRaw(socket, 400))
+  }
+
+  /** Drops a connection that has been quiet for too long, unless we are the one who owes something. */
+  quiet(socket: TcpSocket): void {
+    if (this.wires.get(socket)?.exchange === undefined || socket.writableLength > 0) socket.destroy()
   }
 
   private handle(exchange: Exchange, route: Route): void {
@@ -291,6 +238,7 @@ class Node {
   ): void {
     if (exchange.aborted || exchange.answered) return
     exchange.answered = true
+    if (close) this.wireOf(reply.req.socket).lingers(this.limits.lingerMs)
     const { body, headers = [], always = [] } = response
     const head = [
       ["X-Trace-ID", exchange.traceId],
@@ -354,7 +302,7 @@ class Node {
     const service = this.table.serviceOf(exchange.path)
     const refuse = ({ status, headers = [], always = [], body }: Response): void => {
       const bytes = typeof body === "function" || body === undefined ? "" : body
-      wire.end(
+      wire.write(
         [
           `HTTP/1.1 ${status} ${reasonOf(status)}`,
           `X-Trace-ID: ${exchange.traceId}`,
@@ -366,9 +314,13 @@ class Node {
           ""
         ].join("\r\n") + bytes
       )
+      linger(wire, this.limits.lingerMs)
     }
+    const fault = this.faultOf(message, exchange, exchange.headers.inspect())
+    if (fault !== undefined) return refuse(refusalOf(service, fault, exchange))
     if (route === undefined) return refuse(service.refused(404, exchange))
-    if (this.draining) return refuse(service.refused(503, exchange))
+    const wrong = handshakeFault(exchange)
+    if (wrong !== undefined) return refuse(refusalOf(service, wrong, exchange))
     let verdict: { readonly accept: unknown } | Response
     try {
       verdict = route.upgrade(exchange)
@@ -431,13 +383,40 @@ const socketServerOf = ({ messageBytesMax }: SocketRoute<any>): WebSocketServer 
     maxPayload: 2 * messageBytesMax + 65_536
   })
 
+const statuses: Readonly<Record<string, Refusal>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  HPE_INVALID_VERSION: 505,
+  HPE_PAUSED_H2_UPGRADE: 505,
+  ERR_HTTP_REQUEST_TIMEOUT: 408
+}
+
+const statusOf = ({ code }: NodeJS.ErrnoException): Refusal => statuses[code ?? ""] ?? 400
+
+/** Gives a connection back to the parser, with a request whose offer of another protocol is declined: some
+ *  clients offer HTTP/2 with every request. node:http would leave the connection to us. */
+const decline = (server: HttpServer, message: IncomingMessage, wire: Duplex, head: Buffer): void => {
+  const { method, url, httpVersion, rawHeaders } = message
+  let text = `${method} ${url} HTTP/${httpVersion}\r\n`
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!
+    const value = rawHeaders[i + 1]!
+    if (!/^(?:upgrade|connection|http2-settings)$/i.test(name)) text += `${name}: ${value}\r\n`
+    else if (/\bclose\b/i.test(value)) text += "Connection: close\r\n"
+  }
+  wire.unshift(Buffer.concat([Buffer.from(`${text}\r\n`, "latin1"), head]))
+  server.emit("secure" in wire || "encrypted" in wire ? "secureConnection" : "connection", wire)
+}
+
 export const bind: Bind = async (options) => {
   const { tls } = options
   const node = new Node(options)
+  const { headerBytesMax, targetBytesMax, headerTimeoutMs, answerTimeoutMs } = node.limits
   const http = {
-    maxHeaderSize: 2 * (node.limits.headerBytesMax + node.limits.targetBytesMax),
+    maxHeaderSize: 2 * (headerBytesMax + targetBytesMax),
     requestTimeout: 0,
-    headersTimeout: 15_000
+    requireHostHeader: false,
+    headersTimeout: headerTimeoutMs,
+    connectionsCheckingInterval: Math.min(1_000, headerTimeoutMs / 2)
   }
   const server: HttpServer =
     tls === undefined
@@ -445,19 +424,23 @@ export const bind: Bind = async (options) => {
       : createTlsServer({ ...http, cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) })
   let servers: ReadonlyMap<SocketRoute<any>, WebSocketServer> = new Map()
   let connections = 0
+  const counted = new WeakSet<Duplex>()
   server.on("connection", (wire) => {
+    if (counted.has(wire)) return
+    counted.add(wire)
     connections++
     wire.once("close", () => connections--)
   })
+  server.timeout = answerTimeoutMs
+  server.on("timeout", (wire) => node.quiet(wire))
   server.on("request", (message, reply) => node.request(message, reply))
-  server.on("upgrade", (message, wire, head) => node.upgrade(servers, message, wire, head))
-  server.on("clientError", (cause: NodeJS.ErrnoException, wire) => {
-    if (!wire.writable) return
-    const status = cause.code === "HPE_HEADER_OVERFLOW" ? 431 : 400
-    wire.end(
-      `HTTP/1.1 ${status} ${reasonOf(status)}\r\nX-Trace-ID: ${traceId()}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
-    )
+  server.on("checkExpectation", (message, reply) => node.request(message, reply))
+  server.on("connect", (_, wire) => node.connect(wire as TcpSocket))
+  server.on("upgrade", (message, wire, head) => {
+    if (message.headers.upgrade?.toLowerCase() === "websocket") node.upgrade(servers, message, wire, head)
+    else decline(server, message, wire, head)
   })
+  server.on("clientError", (cause: NodeJS.ErrnoException, wire) => node.unreadable(cause, wire as TcpSocket))
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) =>
       reject(new Error(`cannot listen on ${options.host}:${options.port}: ${cause.message}`))

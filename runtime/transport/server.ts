@@ -16,9 +16,20 @@ export interface ListenOptions {
   readonly headerBytesMax?: number
   /** Limits the request target in bytes; above it the answer is 414. Default: 8192. */
   readonly targetBytesMax?: number
-  /** Limits how long a body may take after its headers, in ms; each chunk renews the time, and when it is
-   *  over the answer is 408. Default: 30000. */
+  /** Limits how long a connection's first request head may take, in ms; when it is over the answer is 408. uws:
+   *  the library closes a connection without a whole head after 28 to 32 s by itself. Default: 15000. */
+  readonly headerTimeoutMs?: number
+  /** Limits how long a body may take, in ms, to bring what `bodyBytesPerSecondMin` asks of that time; when it
+   *  has not the answer is 408. Default: 30000. */
   readonly bodyTimeoutMs?: number
+  /** The least pace of a body. Default: 1024. */
+  readonly bodyBytesPerSecondMin?: number
+  /** A client that takes nothing of its answer for this long, in ms, is cut off. uws: the library does so after
+   *  28 to 32 s. Default: 30000. */
+  readonly answerTimeoutMs?: number
+  /** Limits how long, in ms, the rest of a refused request is read and discarded, so that the client can read
+   *  the refusal. Default: 30000. */
+  readonly lingerMs?: number
   /** A WebSocket whose peer is silent for this long, in ms, is dropped; pings are sent often enough to tell.
    *  Default: 60000. */
   readonly socketIdleMs?: number

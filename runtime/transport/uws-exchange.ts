@@ -4,12 +4,14 @@
  *  ends the process. Guarantee: an exchange alone holds the library's response, and lets go of it at the end,
  *  at the upgrade and at the abort; from then on every call does nothing. */
 import type uWS from "uWebSockets.js"
-import type { Indexed } from "../indexed-set.ts"
+import type { Indexed, IndexedSet } from "../indexed-set.ts"
 import type { Request, Service, Sink } from "../http.ts"
 import {
   type BodyStream,
   byteLengthOf,
   FlatHeaders,
+  lingerBytesMax,
+  Pace,
   plainAddress,
   plainPath,
   type Proxies,
@@ -29,6 +31,8 @@ const textOf = (address: ArrayBuffer): string => plainAddress(Buffer.from(addres
 export interface Origin {
   readonly proxies: Proxies
   readonly secure: boolean
+  /** Holds the exchanges whose body is still arriving, or whose rest is discarded. */
+  readonly watched: IndexedSet<Exchange>
 }
 
 export class Exchange implements Request, Indexed, Interruptible {
@@ -45,7 +49,19 @@ export class Exchange implements Request, Indexed, Interruptible {
   aborted = false
   answered = false
   fiber: Interruptible["fiber"] = undefined
-  lastByteMs = 0
+  pace: Pace | undefined = undefined
+  /** More of its body is on its way. */
+  arriving = false
+  /** No request behind this one may be worked on: the connection ends with its answer. */
+  closes = false
+  /** It is answered; what still arrives of it is discarded until the connection is closed. */
+  lingering = false
+  /** When the lingering began, and when something arrived last. */
+  answeredMs = 0
+  heardMs = 0
+  private lingerBytes = 0
+  private listens = false
+  private written = false
   private controller: AbortController | undefined = undefined
   private abortListener: (() => void) | undefined = undefined
   private peer: string | undefined = undefined
@@ -97,9 +113,18 @@ export class Exchange implements Request, Indexed, Interruptible {
 
   /** Reads the body. The library passes on what arrives behind an answer as well; nobody hears of that. */
   onData(read: (chunk: ArrayBuffer, isLast: boolean) => void): void {
+    this.listens = true
     this.res?.onData((chunk, isLast) => {
-      if (this.res !== undefined) read(chunk, isLast)
+      if (this.lingering) this.discard(chunk.byteLength, isLast)
+      else if (this.res !== undefined) read(chunk, isLast)
     })
+  }
+
+  private discard(bytes: number, isLast: boolean): void {
+    this.heardMs = performance.now()
+    this.lingerBytes += bytes
+    // What was written within the library's callback leaves behind it.
+    if (isLast || this.lingerBytes > lingerBytesMax) setImmediate(() => this.close())
   }
 
   onWritable(listener: () => boolean): void {
@@ -107,10 +132,19 @@ export class Exchange implements Request, Indexed, Interruptible {
   }
 
   pause(): void {
+    this.pace?.pause()
     this.res?.pause()
   }
 
   resume(): void {
+    this.pace?.resume(performance.now())
+    this.res?.resume()
+  }
+
+  /** Renews the library's own time-out of a slow body, which would cut the connection without an answer. */
+  renew(): void {
+    if (this.pace?.paused === true) return
+    this.res?.pause()
     this.res?.resume()
   }
 
@@ -131,6 +165,37 @@ export class Exchange implements Request, Indexed, Interruptible {
     })
   }
 
+  /** Sends a whole response that closes the connection, but keeps it open to discard what still arrives: the
+   *  library's own close would reset the connection while the client sends, and the answer be lost. A further
+   *  request on it is cut by the library, because to it this response never ends: for that the whole response
+   *  is written as one header, whose own line end is counted to the body. With `now` it does not wait for the
+   *  end of the library's callback, in which it would be lost if another request followed in the same packet:
+   *  the library sends at once what exceeds its buffer of 16 KiB. */
+  endLingering(status: string, fields: string, body: string | Uint8Array | undefined, now: boolean): void {
+    const { res } = this
+    if (res === undefined) return
+    this.linger()
+    const padding = now ? " ".repeat(16_384) : ""
+    const length = byteLengthOf(body)
+    const tail = length === 0 && !now ? 0 : length + padding.length + 2
+    const head = `${fields}\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\nContent-Length: ${tail}\r\n`
+    const parts = [Buffer.from(head, "utf8")]
+    if (tail > 0 && this.method !== "HEAD")
+      parts.push(Buffer.from("\r\n"), Buffer.from(body ?? ""), Buffer.from(padding))
+    res.cork(() => {
+      res.writeStatus(status)
+      res.writeHeader("X-Trace-ID", Buffer.concat(parts))
+    })
+    if (!this.listens) this.onData(() => {})
+  }
+
+  private linger(): void {
+    this.bodyStream?.abandon()
+    this.lingering = true
+    this.origin.watched.add(this)
+    this.answeredMs = this.heardMs = performance.now()
+  }
+
   /** Begins a streamed response. */
   begin(status: string, fields: string): void {
     const { res } = this
@@ -145,7 +210,11 @@ export class Exchange implements Request, Indexed, Interruptible {
     const { res } = this
     let keepsUp = true
     res?.cork(() => {
-      for (const chunk of chunks) if (chunk.length > 0) keepsUp = res.write(chunk) && keepsUp
+      for (const chunk of chunks)
+        if (chunk.length > 0) {
+          this.written = true
+          keepsUp = res.write(chunk) && keepsUp
+        }
     })
     return keepsUp
   }
@@ -153,6 +222,7 @@ export class Exchange implements Request, Indexed, Interruptible {
   /** Completes a streamed response. The connection is never closed here: the library would write its header
    *  into the middle of a chunked body. */
   finish(): void {
+    if (this.closes) return this.finishLingering()
     const res = this.release()
     res?.cork(() => {
       if (this.method === "HEAD") res.endWithoutBody()
@@ -160,10 +230,25 @@ export class Exchange implements Request, Indexed, Interruptible {
     })
   }
 
+  /** Completes a streamed response whose connection is to be closed. To the library it never ends: the last
+   *  chunk comes with a trailer field (RFC 9112, section 7.1.2), which the library writes like any header. */
+  private finishLingering(): void {
+    const { res } = this
+    if (res === undefined) return
+    this.linger()
+    res.cork(() => {
+      if (this.method === "HEAD") res.writeHeader("Trailer", "X-Trace-ID\r\n")
+      else if (this.written) res.writeHeader("\r\n0\r\nX-Trace-ID", `${this.traceId}\r\n`)
+      else res.writeHeader("Content-Length", "0\r\n")
+    })
+    if (!this.listens) this.onData(() => {})
+  }
+
   /** Drops the connection; the library reports it as an abort. */
   close(): void {
-    this.res?.close()
+    const { res } = this
     this.res = undefined
+    res?.close()
   }
 
   upgrade<Data>(data: Data, key: string, extensions: string, context: uWS.us_socket_context_t): void {
@@ -184,8 +269,9 @@ export class Exchange implements Request, Indexed, Interruptible {
   }
 
   abort(): void {
-    this.aborted = true
     this.res = undefined
+    if (this.lingering) return
+    this.aborted = true
     this.abortListener?.()
     this.fiber?.interruptUnsafe()
     this.bodyStream?.fail("aborted")

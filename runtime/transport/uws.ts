@@ -1,33 +1,65 @@
 /** The transport over uWebSockets.js. The library's request is invalid when its callback returns, and a
  *  chunk's buffer with it, so both are copied once on arrival. Every response leaves in one cork. On the hot
  *  path (bench/http-json) a request that is answered in the turn of its last byte needs no promise, no
- *  AbortController and no timer. Three things are left to the library: it writes Date; it answers a head that
- *  it cannot parse with a 400 of its own, or cuts the connection; and it cuts a connection on which another
- *  request arrives before the current one is answered, unless both happen in one turn (no client in use
- *  pipelines that way). Source: docs/architecture.md, "Transport". */
+ *  AbortController and no timer. The library reads heads and chunks laxly and says nothing of the latter, so
+ *  the connection of a chunked request ends with its answer, and nothing behind it is worked on. Three things
+ *  are left to the library: it writes Date; it answers a head that it cannot parse in its own words; and it cuts
+ *  a connection on which another request arrives before the current one is answered, unless both happen in one
+ *  turn (no client in use pipelines that way). Source: docs/http.md; docs/architecture.md, "Transport". */
+import { METHODS } from "node:http"
 import type uWS from "uWebSockets.js"
 import { type Answer, type Header, type Response, type Route, type Sink, type SocketRoute } from "../http.ts"
 import { IndexedSet } from "../indexed-set.ts"
 import {
+  asksForSocket,
   BodyStream,
   discardBytesMax,
   fieldText,
+  handshakeFault,
+  type Head,
   limitsOf,
+  lingerQuietMs,
+  Pace,
   Proxies,
+  type Refusal,
+  refusal as refusalOf,
   statusLine,
   type Limits
 } from "./exchange.ts"
 import { Answering } from "./answering.ts"
 import { RouteTable } from "./route-table.ts"
 import { type Bind, listenBy, type ListenOptions, opening } from "./server.ts"
+import { Arrivals } from "./uws-arrivals.ts"
 import { Exchange, ResponseStream } from "./uws-exchange.ts"
 import { loadLibrary } from "./uws-library.ts"
 import { type SocketData, UwsSocket } from "./uws-socket.ts"
+
+/** The other adapter's parser reads no others. */
+const methods = new Set(METHODS)
+
+const printable = /^[!-~]*$/
 
 const linesOf = (fields: ReadonlyArray<Header>): string => {
   let lines = ""
   for (const [name, value] of fields) lines += `\r\n${name}: ${fieldText(value)}`
   return lines
+}
+
+/** Whatever is in the same packet behind the last request of a connection then cuts it, instead of being worked
+ *  on. */
+const deferred = (exchange: Exchange, next: () => void): void => {
+  setImmediate(() => {
+    if (!exchange.aborted) next()
+  })
+}
+
+/** Says how one request's body is read. `isLast`: its connection ends with its answer. */
+interface BodyReading {
+  readonly bytesMax: number
+  readonly isLast: boolean
+  readonly proceed: () => void
+  /** Answers a body that exceeds `bytesMax`. */
+  readonly exceed: () => void
 }
 
 class Node {
@@ -37,8 +69,10 @@ class Node {
   readonly limits: Limits
   readonly sockets = new Set<UwsSocket<unknown>>()
 
-  /** Holds the exchanges whose body is still arriving, for the time-out sweep. */
-  readonly reading = new IndexedSet<Exchange>()
+  /** Holds the exchanges whose body is still arriving, or whose rest is discarded, for the time-out sweep. */
+  readonly watched = new IndexedSet<Exchange>()
+
+  private readonly arrivals = new Arrivals()
 
   /** Brings the answers of handlers to their exchanges. */
   readonly answering: Answering<Exchange>
@@ -62,8 +96,10 @@ class Node {
     app.any("/*", (res, req) => this.request(res, req))
     // It is called with 1 for each connection that opens and with -1 for each that closes, but not for one that
     // closes as a WebSocket.
-    app.filter((_, change) => {
+    app.filter((res, change) => {
       this.connections += Number(change)
+      // Before the handshake of TLS nothing can be sent.
+      if (Number(change) > 0 && !this.secure) this.arrivals.opened(res)
     })
   }
 
@@ -73,29 +109,24 @@ class Node {
   }
 
   private request(res: uWS.HttpResponse, req: uWS.HttpRequest): void {
+    this.arrivals.requested(res)
     const exchange = new Exchange(this, res, req)
     this.inFlight++
     res.onAborted(() => {
-      this.reading.delete(exchange)
+      this.watched.delete(exchange)
       if (!exchange.answered) this.inFlight--
       exchange.abort()
     })
     const match = this.table.match(exchange.method, exchange.path)
     exchange.params = match.params
     exchange.service = match.service
-    const { headers } = exchange
-    const chunked = headers.get("transfer-encoding") !== undefined
-    const length = chunked ? undefined : Number(headers.get("content-length") ?? 0)
-    if (exchange.path.length + exchange.query.length > this.limits.targetBytesMax)
-      return this.refuse(exchange, 414)
-    if (headers.bytes > this.limits.headerBytesMax) return this.refuse(exchange, 431)
-    if (length !== undefined && !Number.isSafeInteger(length)) return this.refuse(exchange, 400)
-    if (this.draining) return this.refuse(exchange, 503)
+    const head = exchange.headers.inspect()
     const { route } = match
+    const fault =
+      this.faultOf(exchange, head) ?? (route === undefined ? this.unroutable(exchange) : undefined)
+    if (fault !== undefined) return this.refuseHead(exchange, fault, head)
+    exchange.closes = head.chunked
     const refusal = route?.admit?.(exchange)
-    const bytesMax = refusal !== undefined ? discardBytesMax : (route?.body?.bytesMax ?? discardBytesMax)
-    if (length !== undefined && length > bytesMax)
-      return refusal === undefined ? this.refuse(exchange, 413) : this.answer(exchange, refusal, true)
     const proceed = (): void => {
       if (refusal !== undefined) this.answer(exchange, refusal)
       else if (route !== undefined) this.handle(exchange, route)
@@ -105,68 +136,105 @@ class Node {
           match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow)
         )
     }
-    if (length === 0) return proceed()
-    if (route?.body?.as === "stream" && refusal === undefined) this.readStream(exchange, bytesMax, proceed)
-    else this.readWhole(exchange, bytesMax, route?.body !== undefined && refusal === undefined, proceed)
+    const isLast = head.chunked || head.closes
+    if (!head.chunked && head.length === 0) return isLast ? deferred(exchange, proceed) : proceed()
+    const bytesMax = refusal !== undefined ? discardBytesMax : (route?.body?.bytesMax ?? discardBytesMax)
+    const exceed = (): void =>
+      refusal === undefined ? this.refuse(exchange, 413) : this.answerLingering(exchange, refusal)
+    if (!head.chunked && head.length > bytesMax) return exceed()
+    const reading: BodyReading = { bytesMax, isLast, proceed, exceed }
+    if (route?.body?.as === "stream" && refusal === undefined) this.readStream(exchange, reading)
+    else this.readWhole(exchange, reading, route?.body !== undefined && refusal === undefined)
   }
 
-  // It has four parameters instead of an object, because it is called for every request (bench/http-json).
-  private readWhole(exchange: Exchange, bytesMax: number, keep: boolean, proceed: () => void): void {
+  private faultOf({ path, query }: Exchange, head: Head): Refusal | undefined {
+    if (path.length + query.length > this.limits.targetBytesMax) return 414
+    if (head.bytes > this.limits.headerBytesMax) return 431
+    if (head.fault !== undefined) return head.fault
+    if (!printable.test(path) || !printable.test(query)) return 400
+    return this.draining ? 503 : undefined
+  }
+
+  private unroutable({ method, path, headers }: Exchange): 400 | undefined {
+    // The library looks for the handler of an upgrade only where the key has the right length.
+    const isHandshake = asksForSocket(headers) && this.table.sockets.some((socket) => socket.path === path)
+    return isHandshake || !methods.has(method) ? 400 : undefined
+  }
+
+  private readWhole(
+    exchange: Exchange,
+    { bytesMax, isLast, proceed, exceed }: BodyReading,
+    keep: boolean
+  ): void {
     let parts: Array<Uint8Array> | undefined
     let bytes = 0
-    exchange.onData((chunk, isLast) => {
+    exchange.onData((chunk, isEnd) => {
       bytes += chunk.byteLength
       if (bytes > bytesMax) {
-        this.reading.delete(exchange)
-        return this.refuse(exchange, 413)
+        return exceed()
       }
-      if (isLast) {
-        this.reading.delete(exchange)
+      if (isEnd) {
+        this.arrived(exchange)
         if (keep)
           exchange.body =
             parts === undefined
               ? Buffer.from(new Uint8Array(chunk))
               : Buffer.concat([...parts, new Uint8Array(chunk)])
-        return proceed()
+        return isLast ? deferred(exchange, proceed) : proceed()
       }
       if (keep) (parts ??= []).push(new Uint8Array(chunk.slice(0)))
-      exchange.lastByteMs = Date.now()
-      this.reading.add(exchange)
+      this.awaitBody(exchange, chunk.byteLength)
     })
-    exchange.lastByteMs = Date.now()
-    this.reading.add(exchange)
+    this.awaitBody(exchange, 0)
   }
 
-  private readStream(exchange: Exchange, bytesMax: number, proceed: () => void): void {
+  private readStream(exchange: Exchange, { bytesMax, isLast, proceed }: BodyReading): void {
     const body = (exchange.bodyStream = new BodyStream(
       () => exchange.pause(),
       () => exchange.resume()
     ))
     let bytes = 0
-    exchange.onData((chunk, isLast) => {
+    exchange.onData((chunk, isEnd) => {
       bytes += chunk.byteLength
       if (bytes > bytesMax) {
-        this.reading.delete(exchange)
+        this.watched.delete(exchange)
         return body.fail("too-large")
       }
       if (chunk.byteLength > 0) body.push(new Uint8Array(chunk.slice(0)))
-      exchange.lastByteMs = Date.now()
-      if (isLast) {
-        this.reading.delete(exchange)
-        body.end()
-      }
+      if (!isEnd) return this.awaitBody(exchange, chunk.byteLength)
+      this.arrived(exchange)
+      if (isLast) deferred(exchange, () => body.end())
+      else body.end()
     })
-    exchange.lastByteMs = Date.now()
-    this.reading.add(exchange)
+    this.awaitBody(exchange, 0)
     proceed()
   }
 
-  /** Refuses the bodies whose next byte is overdue; it runs once a second. */
+  private awaitBody(exchange: Exchange, bytes: number): void {
+    const now = performance.now()
+    exchange.pace ??= new Pace(this.limits.bodyBytesMin, now)
+    exchange.pace.arrived(bytes, now)
+    exchange.arriving = true
+    this.watched.add(exchange)
+  }
+
+  private arrived(exchange: Exchange): void {
+    exchange.arriving = false
+    this.watched.delete(exchange)
+  }
+
+  /** Refuses the heads and bodies that are overdue, and closes what was refused. */
   sweep(): void {
-    const overdue = Date.now() - this.limits.bodyTimeoutMs
-    this.reading.forEach((exchange) => {
-      if (exchange.lastByteMs > overdue) return
-      this.reading.delete(exchange)
+    const now = performance.now()
+    const { bodyTimeoutMs, headerTimeoutMs, lingerMs } = this.limits
+    this.arrivals.sweep(headerTimeoutMs)
+    this.watched.forEach((exchange) => {
+      if (exchange.lingering) {
+        const quiet = now - exchange.heardMs >= Math.min(lingerQuietMs, lingerMs)
+        return quiet || now - exchange.answeredMs >= lingerMs ? exchange.close() : exchange.renew()
+      }
+      if (!exchange.pace!.overdue(bodyTimeoutMs, now)) return exchange.renew()
+      this.watched.delete(exchange)
       if (exchange.bodyStream !== undefined) exchange.bodyStream.fail("timeout")
       else this.refuse(exchange, 408)
     })
@@ -183,21 +251,41 @@ class Node {
     else this.answering.settle(exchange, answer)
   }
 
-  /** Sends a refusal of the transport itself. The connection is closed when a body may still be on its
-   *  way. */
-  private refuse(exchange: Exchange, status: 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503): void {
-    const response = exchange.service!.refused(status, exchange)
-    this.answer(exchange, response, status !== 500)
+  /** Sends a refusal of the transport itself. The connection is closed when a body may still be on its way.
+   *  `now`: what is behind the request may be another one in disguise. */
+  private refuse(exchange: Exchange, status: Refusal, now = false): void {
+    const response = refusalOf(exchange.service!, status, exchange)
+    if (status === 500) this.answer(exchange, response)
+    else this.answerLingering(exchange, response, now)
+  }
+
+  private refuseHead(exchange: Exchange, fault: Refusal, head: Head): void {
+    if (!head.isLengthMalformed) return this.refuse(exchange, fault, fault === 400)
+    setImmediate(() => this.refuse(exchange, fault))
+  }
+
+  private answerLingering(exchange: Exchange, response: Response, now = false): void {
+    const { body } = response
+    if (exchange.aborted || exchange.answered || typeof body === "function")
+      return this.answer(exchange, response, true)
+    exchange.answered = true
+    this.inFlight--
+    this.watched.delete(exchange)
+    exchange.endLingering(statusLine(response.status), this.fields(exchange, response), body, now)
   }
 
   private answer(exchange: Exchange, response: Response, close = response.close ?? false): void {
     if (exchange.aborted || exchange.answered) return
-    exchange.answered = true
     const { status, body } = response
     if (typeof body === "function") return this.stream(exchange, response, body)
+    // Nothing bounds the rest of a chunked body but its connection's end.
+    if (response.close === true || (exchange.closes && exchange.arriving))
+      return this.answerLingering(exchange, response)
+    exchange.answered = true
     this.inFlight--
-    this.reading.delete(exchange)
-    exchange.end(statusLine(status), this.fields(exchange, response), body, close || this.draining)
+    this.watched.delete(exchange)
+    const closes = close || exchange.closes || this.draining
+    exchange.end(statusLine(status), this.fields(exchange, response), body, closes)
   }
 
   /** Returns the response's head behind the status line: the trace id, and further lines. */
@@ -209,17 +297,18 @@ class Node {
       if (lines === undefined) this.always.set(always, (lines = linesOf(always)))
       fields += lines
     }
-    if (this.draining) fields += "\r\nConnection: close"
     return fields
   }
 
   private stream(exchange: Exchange, response: Response, body: (sink: Sink) => Promise<void> | void): void {
     const stream = new ResponseStream(exchange, () => {
       this.inFlight--
-      this.reading.delete(exchange)
+      this.watched.delete(exchange)
     })
+    exchange.answered = true
     exchange.onWritable(() => stream.writable())
-    exchange.begin(statusLine(response.status), this.fields(exchange, response))
+    const closes = exchange.closes || this.draining ? "\r\nConnection: close" : ""
+    exchange.begin(statusLine(response.status), this.fields(exchange, response) + closes)
     exchange.abort = ((before) => () => {
       stream.markEnded()
       before.call(exchange)
@@ -246,18 +335,29 @@ class Node {
       idleTimeout: Math.max(8, Math.round(this.limits.socketIdleMs / 1_000)),
       sendPingsAutomatically: true,
       upgrade: (res, req, context) => {
+        this.arrivals.requested(res)
         const exchange = new Exchange(this, res, req)
         exchange.service = this.table.serviceOf(exchange.path)
-        res.onAborted(() => exchange.abort())
+        res.onAborted(() => {
+          this.watched.delete(exchange)
+          exchange.abort()
+        })
         this.inFlight++
-        if (this.draining) return this.refuse(exchange, 503)
+        const head = exchange.headers.inspect()
+        const fault = this.faultOf(exchange, head)
+        if (fault !== undefined) return this.refuseHead(exchange, fault, head)
+        // The library looks at nothing but the key's length.
+        if (!asksForSocket(exchange.headers))
+          return this.answer(exchange, exchange.service.refused(404, exchange))
+        const wrong = handshakeFault(exchange)
+        if (wrong !== undefined) return this.refuse(exchange, wrong)
         let verdict: { readonly accept: unknown } | Response
         try {
           verdict = route.upgrade(exchange)
         } catch {
           return this.refuse(exchange, 500)
         }
-        if (!("accept" in verdict)) return this.answer(exchange, verdict, true)
+        if (!("accept" in verdict)) return this.answerLingering(exchange, verdict)
         this.inFlight--
         const { accept } = verdict
         const key = req.getHeader("sec-websocket-key")
@@ -316,7 +416,8 @@ export const bind: Bind = async (options) => {
     throw new Error(
       `cannot listen on ${options.host}:${options.port}: the port is in use or the address is not this machine's`
     )
-  const sweep = setInterval(() => node.sweep(), Math.min(1_000, node.limits.bodyTimeoutMs))
+  const { bodyTimeoutMs, headerTimeoutMs, lingerMs } = node.limits
+  const sweep = setInterval(() => node.sweep(), Math.min(1_000, bodyTimeoutMs, headerTimeoutMs, lingerMs))
   sweep.unref()
   const drained = async (withinMs: number): Promise<void> => {
     node.draining = true

@@ -193,10 +193,11 @@ for (const [name, listen] of adapters)
                 upload({ port: server.port, path, bytes, pieces, chunked }),
                 neighbour()
               ])
-              expect([...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map((one) => one[1])).toEqual([
-                String(status),
-                "200"
-              ])
+              // Over uws the connection of a chunked request ends with its answer (docs/http.md).
+              const ends = chunked && name === "uws"
+              expect([...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map((one) => one[1])).toEqual(
+                ends ? [String(status)] : [String(status), "200"]
+              )
               expect(status200).toBe(200)
             }
         })

@@ -303,7 +303,7 @@ for (const [name, bind] of adapters)
     })
     afterAll(() => server.drain(500))
     const url = (path: string) => `http://127.0.0.1:${server.port}${path}`
-    /** Writes raw bytes, reads until the connection is quiet for a while or closed. */
+    /** Writes raw bytes, reads until the connection is quiet for a while behind its first byte, or closed. */
     const raw = (bytes: string | Array<string>, quietMs = 60): Promise<string> =>
       new Promise((resolve) => {
         const wire = net.connect(server.port, "127.0.0.1")
@@ -311,10 +311,13 @@ for (const [name, bind] of adapters)
         let timer: NodeJS.Timeout
         const rest = () => {
           clearTimeout(timer)
-          timer = setTimeout(() => {
-            wire.destroy()
-            resolve(got)
-          }, quietMs)
+          timer = setTimeout(
+            () => {
+              wire.destroy()
+              resolve(got)
+            },
+            got === "" ? Math.max(quietMs, 2_000) : quietMs
+          )
         }
         wire.on("connect", async () => {
           rest()
