@@ -24,8 +24,9 @@ export const bindWith = async (
     const { loadLibrary } = await import("./uws-library.ts")
     const fault = faultOf(() => loadLibrary(options.cacheFolder))
     if (fault === undefined) return (await import("./uws.ts")).bind(options)
-    if (adapter === "uws") throw fault
-    log(`uWebSockets.js does not load here (${fault.message.split("\n")[0]}): serving with node:http`)
+    const reason = `uWebSockets.js does not load here (${fault.message.split("\n")[0]})`
+    if (adapter === "uws") throw new Error(reason, { cause: fault })
+    log(`${reason}: serving with node:http`)
   }
   return (await import("./node.ts")).bind(options)
 }

@@ -8,6 +8,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync
@@ -137,6 +138,23 @@ describe.skipIf(!needsCopy)("a copy made at the first start", () => {
     await start({ TROUPE_CACHE: cache }, process.execPath, elsewhere())
     expect(adapterOf(program!)).toBe("node")
     expect(reasonOf(program!)).toEqual([expect.stringContaining("serving with node:http")])
+  })
+
+  it("G-10: with TROUPE_ADAPTER=uws nothing serves instead", () => {
+    writeFileSync(cache, "")
+    const { status, stderr } = spawnSync(process.execPath, [elsewhere(), "serve"], {
+      env: {
+        ...process.env,
+        TROUPE_DATA: join(home, "data"),
+        TROUPE_CACHE: cache,
+        TROUPE_PORT: "0",
+        TROUPE_ADAPTER: "uws"
+      },
+      encoding: "utf8"
+    })
+    rmSync(home, { recursive: true })
+    expect(status).toBe(1)
+    expect(stderr).toContain("troupe cannot start: uWebSockets.js does not load here (")
   })
 
   it.skipIf(process.getuid?.() !== 0)("G-10: not in a folder of another user", async () => {
