@@ -4,6 +4,7 @@ import {
   flatMapLater,
   mapLater,
   type Handler,
+  type Header,
   type Later,
   type Request,
   type Response,
@@ -19,6 +20,7 @@ import { isProblem, type Problem, problemResponse, refusedBy, requestIdOf } from
 import { revoke } from "./token/revoke.ts"
 import type { AuthServices } from "./services.ts"
 import type { BrowserSessions } from "./browser/sessions.ts"
+import { basePathOf } from "./settings.ts"
 import { token } from "./token/token.ts"
 
 const bodyBytesMax = 65_536
@@ -55,12 +57,20 @@ export const authorization = (services: AuthServices, sessions: BrowserSessions,
       ? [["Strict-Transport-Security", "max-age=31536000"] as const]
       : [])
   ] as ReadonlyArray<readonly [string, string]>
+  const base = basePathOf(settings)
+  /** Our own redirects lead to paths below the issuer's. */
+  const located = (headers: ReadonlyArray<Header>): ReadonlyArray<Header> =>
+    base === ""
+      ? headers
+      : headers.map((header) =>
+          header[0] === "Location" && header[1].startsWith("/") ? ["Location", `${base}${header[1]}`] : header
+        )
   const secured = (
     { status, headers = [], body, cause }: Response,
     { traceId }: Pick<Request, "traceId">
   ): Response => ({
     status,
-    headers: headers.concat(always, [["X-Request-Id", requestIdOf(traceId)]]),
+    headers: located(headers).concat(always, [["X-Request-Id", requestIdOf(traceId)]]),
     ...(body === undefined ? {} : { body }),
     ...(cause === undefined ? {} : { cause })
   })
@@ -118,35 +128,15 @@ export const authorization = (services: AuthServices, sessions: BrowserSessions,
     ]
   }
   const metadata = open((request) => cacheable(request, serverMetadata(services), true))
-  const { pathname } = new URL(settings.issuer)
-  const metadataPaths = [
-    "/.well-known/oauth-authorization-server",
-    "/.well-known/openid-configuration",
-    ...(pathname === "/"
-      ? []
-      : [
-          `/.well-known/oauth-authorization-server${pathname}`,
-          `/.well-known/openid-configuration${pathname}`,
-          `${pathname}/.well-known/openid-configuration`
-        ])
-  ]
+  const metadataPaths = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"]
+  const metadataAt = (path: string): Route => ({ method: "GET", path, handle: metadata })
 
-  const routes: ReadonlyArray<Route> = [
-    ...metadataPaths.map((path): Route => ({ method: "GET", path, handle: metadata })),
+  const issuerRoutes: ReadonlyArray<Route> = [
+    ...metadataPaths.map(metadataAt),
     {
       method: "GET",
       path: "/.well-known/jwks.json",
       handle: open((request) => cacheable(request, jwks(services), true), false)
-    },
-    {
-      method: "GET",
-      path: "/.well-known/oauth-protected-resource",
-      handle: open((request) => cacheable(request, resourceMetadata(services, undefined), true))
-    },
-    {
-      method: "GET",
-      path: "/.well-known/oauth-protected-resource/*",
-      handle: open((request) => cacheable(request, resourceMetadata(services, request.params["*"]), true))
     },
     ...shared("/oauth/token", (request) => token(services, proofs, request)),
     ...shared("/oauth/introspect", (request) => introspect(services, request)),
@@ -189,13 +179,33 @@ export const authorization = (services: AuthServices, sessions: BrowserSessions,
       body: whole,
       handle: open((request) => answerPrompt(services, sessions, request))
     },
-    ...more.browser.map((route) => ({ ...route, handle: open(route.handle) })),
+    ...more.browser.map((route) => ({ ...route, handle: open(route.handle) }))
+  ]
+  const routes: ReadonlyArray<Route> = [
+    // Also at the root when the issuer has a path, because a proxy may take the path off.
+    ...issuerRoutes,
+    ...(base === ""
+      ? []
+      : [
+          ...issuerRoutes.map((route) => ({ ...route, path: `${base}${route.path}` })),
+          ...metadataPaths.map((path) => metadataAt(`${path}${base}`))
+        ]),
+    {
+      method: "GET",
+      path: "/.well-known/oauth-protected-resource",
+      handle: open((request) => cacheable(request, resourceMetadata(services, undefined), true))
+    },
+    {
+      method: "GET",
+      path: "/.well-known/oauth-protected-resource/*",
+      handle: open((request) => cacheable(request, resourceMetadata(services, request.params["*"]), true))
+    },
     ...more.admin.map((route) => ({ ...route, handle: open(route.handle, false) }))
   ]
   const refused = refusedBy(settings)
   return {
     name: "authorization",
-    prefixes,
+    prefixes: base === "" ? prefixes : [...prefixes, base],
     routes,
     refused: (status, request, allow) => secured(refused(status, request, allow), request)
   }

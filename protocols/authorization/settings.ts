@@ -133,6 +133,10 @@ const urlOf = (text: string): URL | undefined => {
   }
 }
 
+/** The path of the issuer, without a slash at its end; "" when it has none. */
+export const basePathOf = ({ issuer }: Pick<Settings, "issuer">): string =>
+  new URL(issuer).pathname.replace(/\/$/, "")
+
 export const isLocalIssuer = (issuer: string): boolean => isLoopbackHost(urlOf(issuer)?.hostname ?? "")
 export const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 

@@ -68,7 +68,7 @@ export const showConsent = async (
   return consentPage(
     {
       ...about(services, client, signedIn.user.id, resourceById(services, row.resourceId), row.scopes),
-      action: "/consent",
+      action: "consent",
       csrf: sessions.csrf("consent", row.sessionHash!, req!),
       hidden: { req: req! },
       destination: new URL(row.redirectUri).host,
@@ -158,7 +158,7 @@ export const showPrompt = (services: AuthServices, sessions: BrowserSessions, re
   return consentPage(
     {
       ...about(services, client, signedIn.user.id, found.resource, found.prompt.scopes),
-      action: "/authorize",
+      action: "authorize",
       csrf: sessions.csrf("prompt", signedIn.sessionHash, found.resource.id, client.clientId),
       hidden: {
         resource: found.resource.slug,

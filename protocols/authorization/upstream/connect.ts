@@ -18,6 +18,7 @@ import {
 } from "./providers.ts"
 import { BrokerGrants, Providers, type BrokerGrant, type Provider, type Resource } from "../records.ts"
 import { FetchFault, type SafeFetch } from "./safe-fetch.ts"
+import { basePathOf } from "../settings.ts"
 import { challengeOf, newVerifier, SealedStates } from "./sealed-state.ts"
 import { isRefusal, readTokenAnswer, sealCredential } from "./upstream-tokens.ts"
 import { upstreamBodyBytesMax, upstreamTimeoutMs, type UpstreamTokenBroker } from "./token-broker.ts"
@@ -95,7 +96,12 @@ export const connectRoutes = (
     wantsPage(request) ? pages.error(problem, request) : problemResponse(problem, request, settings)
   const callbackOf = (slug: string): string =>
     `${settings.connect.redirectBaseUrl === "" ? settings.issuer : settings.connect.redirectBaseUrl.replace(/\/$/, "")}/connect/${encodeURIComponent(slug)}/callback`
-  const here = ({ path, query }: Request): string => (query === "" ? path : `${path}?${query}`)
+  const base = basePathOf(settings)
+  /** The address of the request below the issuer. */
+  const here = ({ path, query }: Request): string => {
+    const local = base !== "" && path.startsWith(`${base}/`) ? path.slice(base.length) : path
+    return query === "" ? local : `${local}?${query}`
+  }
   const query = (request: Request): Form | string => {
     const form = readPairs(request.query)
     if (isWireFault(form)) return form.detail

@@ -69,6 +69,7 @@ export interface Tokens {
 
 export interface WorldOptions {
   readonly settings?: SettingsInput
+  readonly issuerPath?: string
   /** What must know where the server is. */
   readonly settingsAt?: (issuer: string) => SettingsInput
   readonly store?: Store
@@ -126,7 +127,7 @@ export class World {
           } as { nowMs: number })
         : { nowMs: options.nowMs ?? Date.UTC(2026, 10, 21, 12) }
     const port = await freePort()
-    const issuer = options.settings?.issuer ?? `http://localhost:${port}`
+    const issuer = options.settings?.issuer ?? `http://localhost:${port}${options.issuerPath ?? ""}`
     const settings = settingsOf({
       rate: { enabled: false },
       ...options.settings,

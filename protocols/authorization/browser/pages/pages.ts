@@ -1,4 +1,5 @@
-/** The pages: login, consent, connections and errors. They are plain forms with labels and one heading each.
+/** The pages: login, consent, connections and errors. They are plain forms with labels and one heading each; what
+ *  they lead to lies beside them, wherever the issuer's path puts them.
  *  Source: docs/spec/authorization.md, sections 7.5, 7.6, 7.8, 12.4 and 12.6. */
 import type { Response } from "../../../../runtime/http.ts"
 import { type Problem, requestIdOf, withCause, wordingOf } from "../../problems.ts"
@@ -36,14 +37,14 @@ export const loginPage = (
 ${fault === undefined ? html`` : html`<p class="fault" role="alert">${fault}</p>`}
 ${
   localLogin
-    ? html`<form method="post" action="/login">
+    ? html`<form method="post" action="login">
 <input type="hidden" name="csrf" value="${csrf}"><input type="hidden" name="req" value="${req}"><input type="hidden" name="next" value="${next}">
 <label for="email">E-mail</label><input id="email" name="email" type="email" autocomplete="username" required value="${email}">
 <label for="password">Password</label><input id="password" name="password" type="password" autocomplete="current-password" required>
 <button type="submit">Sign in</button></form>`
     : html``
 }
-${federation === undefined ? html`` : html`<form method="get" action="/oidc/start"><input type="hidden" name="req" value="${req}"><button class="plain" type="submit">Sign in with ${federation}</button></form>`}`,
+${federation === undefined ? html`` : html`<form method="get" action="oidc/start"><input type="hidden" name="req" value="${req}"><button class="plain" type="submit">Sign in with ${federation}</button></form>`}`,
     options
   )
 
@@ -105,5 +106,5 @@ export const connectionsPage = (
     "Connections",
     html`<h1>Connections</h1><p class="soft">Signed in as ${email}.</p>
 ${connections.length === 0 ? html`<p>Nothing is connected.</p>` : html`<ul data-csrf-token="${csrfToken}">${connections.map(({ displayName, scopes, connectedMs }) => html`<li>${displayName} <span class="soft">${scopes.join(", ")}, since ${new Date(connectedMs).toISOString().slice(0, 10)}</span></li>`)}</ul>`}
-<form method="post" action="/logout"><input type="hidden" name="csrf" value="${logoutCsrf}"><button class="plain" type="submit">Sign out</button></form>`
+<form method="post" action="logout"><input type="hidden" name="csrf" value="${logoutCsrf}"><button class="plain" type="submit">Sign out</button></form>`
   )
