@@ -1,5 +1,5 @@
 /** The store as this service uses it: a cache of decoded rows for the small tables, writes with an expiry
- *  time, and a sweeper. Guarantee: this process is the only writer and every write of these tables passes
+ *  time and their removal, and ceilings on rows that strangers can make. Guarantee: this process is the only writer and every write of these tables passes
  *  through here, so a cached row is never stale.
  *  Source: docs/spec/authorization.md, sections 19.1 and 19.2. */
 import { randomFillSync } from "node:crypto"
@@ -24,6 +24,7 @@ import {
   Users,
   type Resource
 } from "./records.ts"
+import { RowCeiling, type RowLimits } from "./row-ceiling.ts"
 
 const keptTables = new Set([
   Clients.name,
@@ -43,7 +44,7 @@ const expiringTables = new Map(
 
 const keptMax = 20_000
 export const resourcesMax = 10_000
-const sweptPerRound = 500
+const sweptPerSlice = 500
 const rowsPerPage = 500
 
 /** A parent row must outlive the tokens exchanged from it; the longest token lives one day. */
@@ -91,9 +92,39 @@ export class CachedTables {
 
   private resourceList: ReadonlyArray<Resource> | undefined
 
-  constructor(store: Store, nowMs: () => number) {
+  /** Ceilings by table. */
+  private readonly ceilings: ReadonlyMap<string, RowCeiling>
+
+  private mustCount = true
+
+  constructor(store: Store, nowMs: () => number, limits: Readonly<Record<string, RowLimits>> = {}) {
     this.store = store
     this.nowMs = nowMs
+    this.ceilings = new Map(
+      Object.entries(limits).map(([table, rowLimits]) => [table, new RowCeiling(rowLimits)])
+    )
+  }
+
+  ceiling(table: Pick<Table<unknown>, "name">): RowCeiling | undefined {
+    return this.ceilings.get(table.name)
+  }
+
+  /** Counts the rows of the tables that have a ceiling; called at start, and after a commit was lost. */
+  countRows(): void {
+    this.mustCount = false
+    for (const [table, ceiling] of this.ceilings) {
+      let rows = 0
+      let after: Key | undefined
+      do {
+        const page = this.store.range(table, {
+          limit: rowsPerPage,
+          ...(after === undefined ? {} : { after })
+        })
+        rows += page.length
+        after = page.length < rowsPerPage ? undefined : page.at(-1)!.key
+      } while (after !== undefined)
+      ceiling.begin(rows)
+    }
   }
 
   id(): string {
@@ -163,13 +194,18 @@ export class CachedTables {
   /** Invalidates the cached rows of writes that an actor committed with its events. */
   written(writes: ReadonlyArray<Write>): void {
     for (const write of writes) {
-      if ((write._tag !== "put" && write._tag !== "delete") || !keptTables.has(write.table)) continue
+      if (write._tag !== "put" && write._tag !== "delete") continue
+      const ceiling = this.ceilings.get(write.table)
+      if (ceiling !== undefined && write._tag === "delete") ceiling.removed(addressOf(write.key))
+      else if (ceiling !== undefined && write.when === "absent") ceiling.added()
+      if (!keptTables.has(write.table)) continue
       this.cached.get(write.table)?.delete(addressOf(write.key))
       if (write.table === Resources.name) this.resourceList = undefined
     }
   }
 
   private forgetAll(): void {
+    this.mustCount = true
     this.cached.clear()
     this.resourceList = undefined
   }
@@ -179,30 +215,50 @@ export class CachedTables {
     return [table.put(key, value, when), Expiries.put([atMs, table.name, ...key], {})]
   }
 
-  /** Removes one batch of expired rows, and resolves to the number of writes. */
-  async sweep(): Promise<number> {
+  /** Ends a row before its time, if it is still as it was read. */
+  ended<A extends { readonly expiresMs: number }>(table: Table<A>, key: Key, value: A): ReadonlyArray<Write> {
+    return [table.delete(key, table.unchanged(value)), Expiries.delete([value.expiresMs, table.name, ...key])]
+  }
+
+  /** Removes one slice of expired rows, and resolves to true when there may be more. */
+  async sweep(): Promise<boolean> {
+    if (this.mustCount) this.countRows()
     const nowMs = this.nowMs()
     const writes: Array<Write> = []
-    for (const { key } of Expiries.range(this.store, { limit: sweptPerRound })) {
+    let hasMore = this.sweepExpired(nowMs, writes)
+    if (sweepOld(this.store, Issuances, nowMs - issuanceKeptMs, writes)) hasMore = true
+    if (sweepOld(this.store, AuditEvents, nowMs - auditKeptMs, writes)) hasMore = true
+    if (writes.length > 0) await this.write(writes)
+    return hasMore
+  }
+
+  private sweepExpired(nowMs: number, writes: Array<Write>): boolean {
+    const due = Expiries.range(this.store, { limit: sweptPerSlice })
+    for (const { key } of due) {
       const [atMs, name, ...rest] = key as [number, string, ...Array<string | number>]
-      if (atMs > nowMs) break
+      if (atMs > nowMs) return false
       // A row that was written again since has a later expiry.
       const row = expiringTables.get(name)?.get(this.store, rest)
       if (row !== undefined && row.expiresMs <= nowMs) writes.push({ _tag: "delete", table: name, key: rest })
       writes.push(Expiries.delete(key))
     }
-    for (const [table, keptMs] of [
-      [Issuances, issuanceKeptMs],
-      [AuditEvents, auditKeptMs]
-    ] as const) {
-      for (const { key } of this.store.range(table.name, { limit: sweptPerRound })) {
-        if (timeOf(String(key[0])) > nowMs - keptMs) break
-        writes.push({ _tag: "delete", table: table.name, key })
-      }
-    }
-    if (writes.length > 0) await this.write(writes)
-    return writes.length
+    return due.length === sweptPerSlice
   }
+}
+
+/** Removes rows of a table whose ids were made before `beforeMs`; returns true when there may be more. */
+const sweepOld = (
+  store: Store,
+  { name }: Pick<Table<unknown>, "name">,
+  beforeMs: number,
+  writes: Array<Write>
+): boolean => {
+  const oldest = store.range(name, { limit: sweptPerSlice })
+  for (const { key } of oldest) {
+    if (timeOf(String(key[0])) > beforeMs) return false
+    writes.push({ _tag: "delete", table: name, key })
+  }
+  return oldest.length === sweptPerSlice
 }
 
 const addressOf = (key: Key): string => (key.length === 1 ? String(key[0]) : key.join("\0"))

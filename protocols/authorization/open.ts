@@ -20,12 +20,14 @@ import { RefreshTokenCodec } from "./token/refresh-token-codec.ts"
 import { Limits } from "./rate-limit.ts"
 import { upstreamServices } from "./upstream/upstream-services.ts"
 import { passwordsOf } from "./passwords.ts"
-import { register, unusedClients } from "./client/register.ts"
+import { register, UnusedClients } from "./client/register.ts"
 import { authorization } from "./routes.ts"
+import { ProofIds, Requests, UsedStates } from "./records.ts"
 import { seedRows, type SeedInput } from "./seed.ts"
 import type { AuthServices } from "./services.ts"
 import { BrowserSessions } from "./browser/sessions.ts"
 import { isLocalIssuer, type Settings } from "./settings.ts"
+import { Sweeper } from "./sweeper.ts"
 import { SigningKeyRing } from "./token/signing-keys.ts"
 
 export interface AuthorizationDeps {
@@ -53,17 +55,20 @@ export interface OpenAuthorization {
   close(): Promise<void>
 }
 
-const sweepEveryMs = 30_000
-
 export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAuthorization> => {
   const { store, actors, seal, settings, clock, log = () => {} } = deps
-  const books = new CachedTables(store, clock)
+  const books = new CachedTables(store, clock, rowLimitsOf(settings))
+  books.countRows()
   const authority: AuthContext = {
     settings,
     books,
     actors,
     seal,
-    audit: new Audit(books, (cause) => log("error", "audit rows could not be kept", { cause })),
+    audit: new Audit(
+      books,
+      (cause) => log("error", "audit rows could not be kept", { cause }),
+      settings.auditFailuresPerHour
+    ),
     nowMs: clock,
     newToken: randomToken,
     local: isLocalIssuer(settings.issuer),
@@ -98,29 +103,26 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
       : await seedRows(authority, deps.seed, { hashPassword: services.passwords.hash })
   if (seeded !== undefined && seeded.faults.length > 0)
     throw new Error(`seeds:\n  ${seeded.faults.join("\n  ")}`)
-  const removeUnused = unusedClients(authority)
-  const sweep = async (): Promise<void> => {
-    services.limits.sweep()
-    await books.sweep()
-    await removeUnused()
-    await keys.age()
-  }
-  const sweeping = setInterval(
-    () => void sweep().catch((cause: unknown) => log("error", "the sweep failed", { cause })),
-    sweepEveryMs
+  const unused = new UnusedClients(authority)
+  const sweeper = new Sweeper(
+    [() => services.limits.sweep(), () => books.sweep(), () => unused.sweep(), () => keys.age()],
+    (cause) => log("error", "the sweep failed", { cause })
   )
-  sweeping.unref()
+  sweeper.start()
   return {
     service: authorization(services, sessions, {
-      register: register(authority, { limited: ({ client }) => services.limits.registration(client) }),
+      register: register(authority, {
+        limited: ({ client }) => services.limits.registration(client) ?? unused.refusal,
+        registered: () => unused.registered()
+      }),
       browser: browserRoutes(services, sessions, outside),
       admin: administration(services, outside, deps.version ?? "", clock())
     }),
     services,
     sessions,
-    sweep,
+    sweep: () => sweeper.sweep(),
     close: async () => {
-      clearInterval(sweeping)
+      await sweeper.stop()
       services.passwords.close()
       families.close()
       await authority.audit
@@ -129,6 +131,13 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     }
   }
 }
+
+/** Limits on what strangers can write, by table. */
+const rowLimitsOf = ({ pending, dpop }: Settings) => ({
+  [Requests.name]: { rowsMax: pending.requestsMax, rowsPerSourceMax: pending.requestsPerSourceMax },
+  [UsedStates.name]: { rowsMax: pending.statesMax },
+  [ProofIds.name]: { rowsMax: dpop.proofsMax }
+})
 
 /** Actions and outcomes are words of ours, so each may be a series. */
 const families = {

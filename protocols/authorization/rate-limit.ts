@@ -29,6 +29,7 @@ export class Limits {
   private readonly authority: AuthContext
   private readonly calls: CallCounts
   private readonly registrations: CallCounts
+  private readonly registrationsInHour: CallCounts
   private readonly clients: FailureCounts
   private readonly administrators: FailureCounts
 
@@ -39,6 +40,11 @@ export class Limits {
     this.authority = authority
     this.calls = new CallCounts(ruleOf(rate), identitiesMax, nowMs)
     this.registrations = new CallCounts(ruleOf(registration), identitiesMax, nowMs)
+    this.registrationsInHour = new CallCounts(
+      { limit: registration.perHourMax, windowMs: 3_600_000 },
+      identitiesMax,
+      nowMs
+    )
     this.clients = new FailureCounts(clientFailures, identitiesMax, nowMs)
     this.administrators = new FailureCounts(adminFailures, identitiesMax, nowMs)
   }
@@ -48,6 +54,7 @@ export class Limits {
     return {
       calls: this.calls.size,
       registrations: this.registrations.size,
+      registrationsInHour: this.registrationsInHour.size,
       clients: this.clients.size,
       administrators: this.administrators.size
     }
@@ -55,7 +62,14 @@ export class Limits {
 
   /** Forgets the windows and locks that have ended. */
   sweep(): void {
-    for (const counts of [this.calls, this.registrations, this.clients, this.administrators]) counts.sweep()
+    for (const counts of [
+      this.calls,
+      this.registrations,
+      this.registrationsInHour,
+      this.clients,
+      this.administrators
+    ])
+      counts.sweep()
   }
 
   private charged(counts: CallCounts, ip: string): Problem | undefined {
@@ -70,7 +84,7 @@ export class Limits {
   }
 
   registration(ip: string): Problem | undefined {
-    return this.charged(this.registrations, ip)
+    return this.charged(this.registrations, ip) ?? this.charged(this.registrationsInHour, ip)
   }
 
   private lock(name: string) {

@@ -18,6 +18,7 @@ export const settingsDefault = {
   adminApiKey: "",
   auditLookbackMs: dayMs,
   auditLookbackMsMax: 30 * dayMs,
+  auditFailuresPerHour: 1_000,
   signing: { algorithm: "ES256" as "ES256" | "RS256", publishLeadMs: 0, rotateEveryMs: 0 },
   session: {
     secret: "",
@@ -53,7 +54,15 @@ export const settingsDefault = {
     allowPublicClients: false,
     allowPrivateAddresses: false
   },
-  dpop: { enabled: true, requireNonce: false, nonceMs: minuteMs, proofMs: minuteMs, replayDurable: true },
+  pending: { requestsMax: 10_000, requestsPerSourceMax: 500, statesMax: 50_000 },
+  dpop: {
+    enabled: true,
+    requireNonce: false,
+    nonceMs: minuteMs,
+    proofMs: minuteMs,
+    replayDurable: true,
+    proofsMax: 250_000
+  },
   registration: {
     mode: "open" as "open" | "approved_redirects" | "admin_only",
     approvedRedirects: [] as ReadonlyArray<string>,
@@ -61,7 +70,9 @@ export const settingsDefault = {
     refreshMs: 7 * dayMs,
     callsPerSecond: 10,
     burst: 20,
-    unusedMs: 30 * dayMs
+    unusedMs: 30 * dayMs,
+    unusedMax: 10_000,
+    perHourMax: 500
   },
   clientDocuments: {
     enabled: true,
@@ -202,6 +213,7 @@ export const settingsFaults = (settings: Settings): ReadonlyArray<string> => {
     !local && (settings.adminApiKey.length < 24 || isWeak(settings.adminApiKey)),
     "admin.api_key: wants 24 characters that are no known weak value"
   )
+  refuse(settings.auditFailuresPerHour < 1, "admin.audit_failures_per_hour: 1 at least")
   for (const [name, ms, msMax] of durationNames(settings))
     refuse(!(ms > 0) || ms > msMax, `${name}: out of range`)
   const { publishLeadMs, rotateEveryMs } = settings.signing
@@ -251,7 +263,16 @@ export const settingsFaults = (settings: Settings): ReadonlyArray<string> => {
     settings.dpop.proofMs < 10 * secondMs || settings.dpop.proofMs > 300 * secondMs,
     "dpop.proof_lifetime: 10 s to 300 s"
   )
-  const { mode, approvedRedirects, callsPerSecond, burst, unusedMs } = settings.registration
+  const { requestsMax, requestsPerSourceMax, statesMax } = settings.pending
+  refuse(
+    requestsMax < 1 || requestsPerSourceMax < 1 || requestsPerSourceMax > requestsMax,
+    "oauth.max_pending_requests: at least oauth.max_pending_requests_per_source, which is 1 at least"
+  )
+  refuse(statesMax < 1, "oauth.max_used_states: 1 at least")
+  refuse(settings.dpop.proofsMax < 1, "dpop.max_replay_entries: 1 at least")
+  const { mode, approvedRedirects, callsPerSecond, burst, unusedMs, unusedMax, perHourMax } =
+    settings.registration
+  refuse(unusedMax < 1 || perHourMax < 1, "dcr.max_unused_clients, dcr.hourly_limit: 1 at least")
   refuse(
     mode === "approved_redirects" && approvedRedirects.length === 0,
     "dcr.approved_redirects: wants an entry in mode approved_redirects"

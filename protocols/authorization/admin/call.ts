@@ -62,7 +62,8 @@ export interface AdminPorts {
   readonly adminFailures: {
     /** Returns 0 when the source may try now. */
     retryAfterMs(source: string): number
-    count(source: string): void
+    /** Returns whether the source is locked out now. */
+    count(source: string): boolean
   }
 }
 

@@ -200,7 +200,9 @@ export const adminRoutes = (authority: AuthContext, ports: AdminPorts): Readonly
       const lockedMs = adminFailures.retryAfterMs(request.client)
       if (lockedMs > 0) return refuse(slowDown(lockedMs))
       if (!isKey(request.headers.get("authorization"))) {
-        adminFailures.count(request.client)
+        const { client: ip, traceId } = request
+        authority.audit.strangerLater("admin.auth_failed", { ip, traceId })
+        if (adminFailures.count(ip)) authority.audit.strangerLater("auth.locked_out", { ip, traceId })
         return refuse(problemOf("invalid_admin_key", "the admin key is missing or wrong"))
       }
       const call = readCall(authority, ports, request)

@@ -4,6 +4,7 @@
  *  Source: docs/spec/authorization.md, sections 7.1 to 7.4, 7.6 and 7.7. */
 import type { Header, Request, Response } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
+import { sourceOf } from "../../shared/addresses.ts"
 import { hashOf } from "../auth-context.ts"
 import { findClient } from "../client/clients.ts"
 import { liveConsent } from "../consents.ts"
@@ -14,6 +15,8 @@ import {
   isProblem,
   type Problem,
   problemOf,
+  slowDown,
+  unavailable,
   wordingOf
 } from "../problems.ts"
 import {
@@ -43,6 +46,7 @@ import { isWireFault, readPairs, type Form } from "../wire.ts"
 
 const requestMs = 600_000
 const codeMs = 600_000
+const pendingRetryMs = 10_000
 const stateLengthMax = 4_096
 const hintLengthMax = 256
 const prompts = ["none", "login", "consent", "select_account"]
@@ -130,12 +134,18 @@ export const authorize = async (
   const mustSignIn = signedIn === undefined || !isRecentEnough(services, checked, signedIn)
   if (mustSignIn && checked.prompt.includes("none"))
     return refusedTo(services, checked, problemOf("login_required", "the user is not signed in"))
+  const source = sourceOf(request.client)
+  const crowded = tooManyPending(services, source, signedIn !== undefined)
+  if (crowded !== undefined)
+    return errorPage(crowded, request.traceId, { headers: wordingOf(crowded).headers })
   const req = services.newToken()
   const key = hashOf(services, req, "request")
   const row: AuthorizationRequest = mustSignIn
     ? checked
     : { ...checked, userId: signedIn.user.id, sessionHash: signedIn.sessionHash, phase: "consent" }
-  await services.books.write(services.books.expiring(Requests, [key], row, row.expiresMs, "absent"))
+  const stored = services.books.write(services.books.expiring(Requests, [key], row, row.expiresMs, "absent"))
+  services.books.ceiling(Requests)?.charge(key, source)
+  await stored
   return mustSignIn ? goTo(`/login?req=${req}`) : proceed(services, client, req, row, signedIn, 302)
 }
 
@@ -220,6 +230,20 @@ export const completeLogin = async (
   if (outcome instanceof Conflict) return sessionExpired()
   await outcome
   return goTo(pending === undefined ? landing : continueAt(req), 303, [begun.cookie, ...cookies])
+}
+
+/** Says no while a source has too many requests that nobody has finished, or all sources together. Somebody who
+ *  is signed in is no stranger, and only the former concerns them. */
+const tooManyPending = (
+  { books }: AuthServices,
+  source: string,
+  isSignedIn: boolean
+): Problem | undefined => {
+  const ceiling = books.ceiling(Requests)
+  if (ceiling?.isReachedBy(source) === true) return slowDown(pendingRetryMs)
+  return ceiling?.isReached === true && !isSignedIn
+    ? unavailable("too many sign-ins are under way; try again soon", pendingRetryMs / 1_000)
+    : undefined
 }
 
 /** Performs steps 6 to 13. */
@@ -352,7 +376,7 @@ const markUsed = ({ books }: AuthServices, client: Client): ReadonlyArray<Write>
   return client.used ? [] : [Clients.put([client.clientId], row)]
 }
 
-/** Commits the code, the consent (`rows`) and the end of the request in one transaction. The redirect is
+/** Commits the code, the consent (`rows`) and the removal of the request in one transaction. The redirect is
  *  built before it, so that nothing can fail after the commit. */
 export const giveCode = async (
   services: AuthServices,
@@ -398,7 +422,7 @@ export const giveCode = async (
       atMs + codeMs + services.settings.registration.tokenMs + services.settings.refreshAbsoluteMs,
       "absent"
     ),
-    Requests.put([key], { ...request, phase: "done" }, Requests.unchanged(request)),
+    ...books.ended(Requests, [key], request),
     ...markUsed(services, client),
     ...(rows.length === 0
       ? []

@@ -123,7 +123,7 @@ export const consent = async (
     )
   if (decision === "deny") {
     const outcome = books.commit([
-      Requests.put([pending.key], { ...row, phase: "done" }, Requests.unchanged(row)),
+      ...books.ended(Requests, [pending.key], row),
       audit.event("consent.denied", {
         actorId: signedIn.user.id,
         clientId: client.clientId,

@@ -85,7 +85,11 @@ const proved = (
   ip: string
 ): Authenticated | Problem => {
   const refuse = (): Problem => {
-    services.limits.clientFailed(ip, clientId)
+    const locked = services.limits.clientFailed(ip, clientId)
+    if (client !== undefined && !isProblem(client))
+      services.audit.strangerLater("client.auth_failed", { clientId: client.clientId, ip })
+    if (locked)
+      services.audit.strangerLater("auth.locked_out", { clientId: client === undefined ? "" : clientId, ip })
     return failed()
   }
   if (isProblem(client)) return client

@@ -5,7 +5,7 @@ import { json, type Request, type Response } from "../../../runtime/http.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { newClient, readClientMetadata, registeredBody } from "./client-metadata.ts"
 import { Fields } from "../fields.ts"
-import { type Problem, problemOf, quoted } from "../problems.ts"
+import { type Problem, problemOf, quoted, unavailable } from "../problems.ts"
 import { Clients, SettingRows } from "../records.ts"
 import type { Settings } from "../settings.ts"
 import { isWireFault, readJson } from "../wire.ts"
@@ -33,6 +33,8 @@ export const registrationRule = ({
 export interface RegisterPorts {
   /** Checks the rate limit of the source, after the mode and before the body is read. */
   readonly limited?: (request: Request) => Problem | undefined | Promise<Problem | undefined>
+  /** Hears of each client that was registered. */
+  readonly registered?: () => void
 }
 
 const userGrants = new Set(["authorization_code", "refresh_token"])
@@ -67,45 +69,81 @@ export const register =
     const { client, secret } = newClient(authority, metadata, { clientId: books.id(), source: "dcr", scopes })
     await books.write([
       Clients.put([client.clientId], client, "absent"),
-      audit.event("client.registered", {
+      ...audit.strangerEvent("client.registered", {
         clientId: client.clientId,
         ip: request.client,
         traceId: request.traceId,
         detail: { method: client.authMethod, agent: String(client.agent) }
       })
     ])
+    ports.registered?.()
     return json(201, registeredBody(client, secret), [
       ["Cache-Control", "no-store"],
       ["Pragma", "no-cache"]
     ])
   }
 
-const examinedPerRound = 500
+const examinedPerSweep = 500
 
-/** Removes unused clients, one batch of rows per call, and continues through the table at the next call. A
- *  client is unused when it registered itself, is old enough and never received a code. */
-export const unusedClients = ({ settings, books, audit }: AuthContext): (() => Promise<number>) => {
-  let after: string | undefined
-  return async () => {
-    const { unusedMs } = settings.registration
-    const beforeMs = books.nowMs() - unusedMs
-    if (unusedMs === 0) return 0
+/** Under pressure an unused client stays for an hour, which is enough to register and sign in. */
+const pressedMs = 3_600_000
+const pressedAt = 0.9
+const retryAfterSeconds = 60
+
+/** Clients that registered themselves and never received a code. They leave when they are old enough, one slice
+ *  of the table per sweep; their number is bounded, and it is counted on the way through the table. */
+export class UnusedClients {
+  private readonly authority: AuthContext
+  private after: string | undefined
+  private seen = 0
+  private count = 0
+
+  constructor(authority: AuthContext) {
+    this.authority = authority
+  }
+
+  /** Refuses a registration while there are too many. */
+  get refusal(): Problem | undefined {
+    return this.count >= this.authority.settings.registration.unusedMax
+      ? unavailable("too many clients have registered lately; try again later", retryAfterSeconds)
+      : undefined
+  }
+
+  registered(): void {
+    this.count++
+  }
+
+  /** Returns how long an unused client may stay. */
+  private get retainedMs(): number {
+    const { unusedMs, unusedMax } = this.authority.settings.registration
+    if (unusedMs === 0) return Infinity
+    return this.count >= pressedAt * unusedMax ? Math.min(unusedMs, pressedMs) : unusedMs
+  }
+
+  /** Removes the unused clients of one slice, and continues behind it at the next call. */
+  async sweep(): Promise<void> {
+    const { books, audit } = this.authority
+    const { after } = this
+    const beforeMs = books.nowMs() - this.retainedMs
     const rows = Clients.range(books.store, {
-      limit: examinedPerRound,
+      limit: examinedPerSweep,
       ...(after === undefined ? {} : { after: [after] })
     })
-    after = rows.length < examinedPerRound ? undefined : rows.at(-1)!.value.clientId
-    const unused = rows.filter(
-      ({ value }) =>
-        value.source === "dcr" && !value.used && value.status === "active" && value.issuedMs < beforeMs
-    )
-    if (unused.length > 0)
+    const unused = rows.filter(({ value }) => value.source === "dcr" && !value.used)
+    const removable = unused.filter(({ value }) => value.status === "active" && value.issuedMs < beforeMs)
+    this.seen += unused.length - removable.length
+    this.after = rows.at(-1)?.value.clientId
+    if (rows.length < examinedPerSweep) {
+      this.count = this.seen
+      this.seen = 0
+      this.after = undefined
+    }
+    if (removable.length > 0)
       await books.write(
-        unused.flatMap(({ key, value }) => [
+        removable.flatMap(({ key, value }) => [
           Clients.delete(key),
-          audit.event("client.deleted", { clientId: value.clientId, detail: { reason: "unused" } })
+          ...audit.strangerEvent("client.deleted", { clientId: value.clientId, detail: { reason: "unused" } })
         ])
       )
-    return unused.length
   }
 }

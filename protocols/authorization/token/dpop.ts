@@ -3,14 +3,13 @@
  *  Source: docs/spec/authorization.md, section 6; RFC 9449. */
 import { createHash, createHmac, createPublicKey, randomBytes, timingSafeEqual } from "node:crypto"
 import { hashOf, type AuthContext } from "../auth-context.ts"
-import { isProblem, type Problem, problemOf, useDpopNonce } from "../problems.ts"
+import { isProblem, type Problem, problemOf, unavailable, useDpopNonce } from "../problems.ts"
 import { ProofIds } from "../records.ts"
 import { parseJwt, thumbprint, verifies } from "./signing-keys.ts"
 
 const proofBytesMax = 8_192
 const futureSeconds = 5
 const jtiLengthMax = 256
-const seenMax = 200_000
 const privateMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]
 const algorithms = ["ES256", "RS256", "PS256"] as const
 type Algorithm = (typeof algorithms)[number]
@@ -139,18 +138,20 @@ export class DpopVerifier {
     const jkt = thumbprint(jwk)
     const untilMs = nowMs() + settings.dpop.proofMs + 1_000 * futureSeconds * 2
     const id = hashOf(this.authority, `${jkt} ${jti}`, "proof")
+    const crowded = unavailable("too many proofs are remembered; try again soon")
     if (settings.dpop.replayDurable) {
+      if (books.ceiling(ProofIds)?.isReached === true) return crowded
       // There is no need to wait, because what the request commits later is flushed after this.
       const outcome = books.commit(books.expiring(ProofIds, [id], { expiresMs: untilMs }, untilMs, "absent"))
       if (!(outcome instanceof Promise)) return invalid("the proof was used before")
       outcome.catch(() => {})
     } else {
       if ((this.seen.get(id) ?? 0) > nowMs()) return invalid("the proof was used before")
-      if (this.seen.size >= seenMax)
-        for (const [old, atMs] of this.seen) {
-          if (atMs > nowMs() && this.seen.size < seenMax) break
-          this.seen.delete(old)
-        }
+      for (const [old, atMs] of this.seen) {
+        if (atMs > nowMs()) break
+        this.seen.delete(old)
+      }
+      if (this.seen.size >= settings.dpop.proofsMax) return crowded
       this.seen.set(id, untilMs)
     }
     return jkt

@@ -50,6 +50,7 @@ export class SealedStates<A extends Stamped> {
     // Different base64url texts can decode to the same bytes, so the canonical form is hashed.
     const key = [hashOf(this.authority, Buffer.from(state, "base64url").toString("base64url"), "state")]
     const expiresMs = atMs + this.maxAgeMs
+    if (this.authority.books.ceiling(UsedStates)?.isReached === true) return false
     const spent = this.authority.books.commit([
       UsedStates.put(key, { expiresMs }, "absent"),
       Expiries.put([expiresMs + 1, UsedStates.name, ...key], {})

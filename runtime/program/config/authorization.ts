@@ -62,6 +62,11 @@ export const authorizationItems = {
     30 * dayMs,
     "How far back it can be asked to."
   ),
+  "admin.audit_failures_per_hour": count(
+    "SERVICE_ADMIN_AUDIT_FAILURES_PER_HOUR",
+    1_000,
+    "Audit rows an hour of each action that strangers can cause; the next row tells how many were left out."
+  ),
   "signing.algorithm": {
     env: "SERVICE_SIGNING_ALGORITHM",
     kind: ["ES256", "RS256"],
@@ -135,6 +140,21 @@ export const authorizationItems = {
     10 * minuteMs,
     "Life of a round trip to an upstream login."
   ),
+  "oauth.max_pending_requests": count(
+    "SERVICE_OAUTH_MAX_PENDING_REQUESTS",
+    10_000,
+    "Authorization requests that nobody has finished, of all strangers; beyond it 503."
+  ),
+  "oauth.max_pending_requests_per_source": count(
+    "SERVICE_OAUTH_MAX_PENDING_REQUESTS_PER_SOURCE",
+    500,
+    "The same of one source; beyond it 429."
+  ),
+  "oauth.max_used_states": count(
+    "SERVICE_OAUTH_MAX_USED_STATES",
+    50_000,
+    "Round trips to other sites that are remembered as used; beyond it none is accepted."
+  ),
   "introspection.enabled": flag("SERVICE_INTROSPECTION_ENABLED", true, "Token introspection."),
   "client_credentials.enabled": flag(
     "SERVICE_CLIENT_CREDENTIALS_ENABLED",
@@ -197,6 +217,11 @@ export const authorizationItems = {
   "dpop.nonce_ttl": time("SERVICE_DPOP_NONCE_TTL", minuteMs, "Life of a nonce."),
   "dpop.proof_lifetime": time("SERVICE_DPOP_PROOF_LIFETIME", minuteMs, "Age of a proof at most."),
   "dpop.replay_durable": flag("SERVICE_DPOP_REPLAY_DURABLE", true, "Used proofs are remembered on disk."),
+  "dpop.max_replay_entries": count(
+    "SERVICE_DPOP_MAX_REPLAY_ENTRIES",
+    250_000,
+    "Used proofs that are remembered; beyond it 503."
+  ),
   "dcr.mode": {
     env: "SERVICE_DCR_MODE",
     kind: ["open", "approved_redirects", "admin_only"],
@@ -224,6 +249,12 @@ export const authorizationItems = {
     30 * dayMs,
     "A client that never had a code is removed after this; 0: never."
   ),
+  "dcr.max_unused_clients": count(
+    "SERVICE_DCR_MAX_UNUSED_CLIENTS",
+    10_000,
+    "Clients that registered themselves and never had a code; near it they leave after an hour, beyond it 503."
+  ),
+  "dcr.hourly_limit": count("SERVICE_DCR_HOURLY_LIMIT", 500, "Registrations an hour from one source."),
   "cimd.enabled": flag("SERVICE_CIMD_ENABLED", true, "Client ids may be addresses of metadata documents."),
   "cimd.cache_ttl": time("SERVICE_CIMD_CACHE_TTL", hourMs, "Age of a document at most."),
   "cimd.fetch_timeout": time("SERVICE_CIMD_FETCH_TIMEOUT", 10 * secondMs, "Time to fetch one."),

@@ -13,6 +13,7 @@ export const authorizationSettings = (config: Config, issuer: string, adminApiKe
     docsBaseUrl: config["docs.base_url"],
     auditLookbackMs: config["admin.audit_default_lookback"],
     auditLookbackMsMax: config["admin.audit_max_lookback"],
+    auditFailuresPerHour: config["admin.audit_failures_per_hour"],
     signing: {
       algorithm: config["signing.algorithm"],
       publishLeadMs: config["signing.publish_lead"],
@@ -33,6 +34,11 @@ export const authorizationSettings = (config: Config, issuer: string, adminApiKe
     refreshGraceMs: config["oauth.refresh_grace"],
     refreshAbsoluteMs: config["oauth.refresh_absolute_expiry"],
     stateMaxAgeMs: config["oauth.state_max_age"],
+    pending: {
+      requestsMax: config["oauth.max_pending_requests"],
+      requestsPerSourceMax: config["oauth.max_pending_requests_per_source"],
+      statesMax: config["oauth.max_used_states"]
+    },
     introspection: config["introspection.enabled"],
     clientCredentials: {
       enabled: config["client_credentials.enabled"],
@@ -60,7 +66,8 @@ export const authorizationSettings = (config: Config, issuer: string, adminApiKe
       requireNonce: config["dpop.require_nonce"],
       nonceMs: config["dpop.nonce_ttl"],
       proofMs: config["dpop.proof_lifetime"],
-      replayDurable: config["dpop.replay_durable"]
+      replayDurable: config["dpop.replay_durable"],
+      proofsMax: config["dpop.max_replay_entries"]
     },
     registration: {
       mode: config["dcr.mode"],
@@ -69,7 +76,9 @@ export const authorizationSettings = (config: Config, issuer: string, adminApiKe
       refreshMs: config["dcr.default_refresh_expiry"],
       callsPerSecond: config["dcr.rate_limit"],
       burst: config["dcr.rate_limit_burst"],
-      unusedMs: config["dcr.unused_ttl"]
+      unusedMs: config["dcr.unused_ttl"],
+      unusedMax: config["dcr.max_unused_clients"],
+      perHourMax: config["dcr.hourly_limit"]
     },
     clientDocuments: {
       enabled: config["cimd.enabled"],

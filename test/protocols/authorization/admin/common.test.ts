@@ -31,7 +31,7 @@ describe("the key", () => {
     expect((await world.ask("GET", "/admin/clients")).status).toBe(200)
   })
   it("AS-147: no route is open", async () => {
-    const world = new World({}, { adminFailures: { retryAfterMs: () => 0, count: () => {} } })
+    const world = new World({}, { adminFailures: { retryAfterMs: () => 0, count: () => false } })
     for (const path of [
       "clients/x",
       "resources/x",

@@ -148,7 +148,9 @@ export class World {
       adminFailures: {
         retryAfterMs: (ip) => ((this.failures.get(ip) ?? 0) >= 10 ? 60_000 : 0),
         count: (ip) => {
-          this.failures.set(ip, (this.failures.get(ip) ?? 0) + 1)
+          const failures = (this.failures.get(ip) ?? 0) + 1
+          this.failures.set(ip, failures)
+          return failures >= 10
         }
       },
       ...ports

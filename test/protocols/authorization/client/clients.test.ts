@@ -62,6 +62,7 @@ it("A-2: counts of failures leave with the sweep, once their window has ended", 
   expect(world.open.services.limits.tracked).toEqual({
     calls: 0,
     registrations: 0,
+    registrationsInHour: 0,
     clients: 0,
     administrators: 0
   })
