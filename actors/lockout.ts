@@ -39,7 +39,9 @@ export const Lockout = defineActor("lockout", {
   mailbox: { capacity: 1_024 },
   restart: { times: 3, within: "1 minute" },
   // This is longer than any lock, because passivation erases a memory actor.
-  passivateAfter: "1 day"
+  passivateAfter: "1 day",
+  // Anybody can fail to sign in under a name of their own.
+  residentMax: 20_000
 }).behaves({
   initial: { ...none, _tag: "Counting" },
   on: {
@@ -76,3 +78,13 @@ export const Lockout = defineActor("lockout", {
   },
   evolve: { Counted: (_, counted) => ({ ...counted, _tag: "Counting" }), Locked: (_, locked) => locked }
 })
+
+/** Returns the definition for counts that are over after `windowMs` and locks of `lockMs`: who has failed leaves
+ *  memory then, and not after a day. */
+export const lockoutFor = ({
+  windowMs,
+  lockMs
+}: {
+  readonly windowMs: number
+  readonly lockMs: number
+}): typeof Lockout => ({ ...Lockout, passivateAfter: Math.max(windowMs, lockMs) })

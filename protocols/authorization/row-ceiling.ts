@@ -38,6 +38,8 @@ export class RowCeiling {
   /** Begins with the rows that the store holds. */
   begin(rows: number): void {
     this.rows = rows
+    this.sources.clear()
+    this.rowsBySource.clear()
   }
 
   added(): void {

@@ -203,8 +203,8 @@ const failed = async (
   const ip = request.client
   const isLockedNow = await reservation.settle("failed")
   await books.write([
-    audit.event("user.login_failed", { ip, traceId: request.traceId, detail: { email } }),
-    ...(isLockedNow ? [audit.event("auth.locked_out", { ip, traceId: request.traceId })] : [])
+    ...audit.strangerEvent("user.login_failed", { ip, traceId: request.traceId, detail: { email } }),
+    ...(isLockedNow ? audit.strangerEvent("auth.locked_out", { ip, traceId: request.traceId }) : [])
   ])
   if (!/text\/html/i.test(request.headers.get("accept") ?? ""))
     return problemResponse(problemOf("invalid_grant", wrong), request, settings)

@@ -67,7 +67,7 @@ export const register =
       ? settings.defaultClientScope.split(" ").filter((scope) => scope !== "")
       : []
     const { client, secret } = newClient(authority, metadata, { clientId: books.id(), source: "dcr", scopes })
-    await books.write([
+    const stored = books.write([
       Clients.put([client.clientId], client, "absent"),
       ...audit.strangerEvent("client.registered", {
         clientId: client.clientId,
@@ -77,6 +77,7 @@ export const register =
       })
     ])
     ports.registered?.()
+    await stored
     return json(201, registeredBody(client, secret), [
       ["Cache-Control", "no-store"],
       ["Pragma", "no-cache"]

@@ -135,7 +135,7 @@ export const federationRoutes = (
     parameter: (name: string) => string | undefined
   ): Promise<Response> => {
     const failed = (reason: string): Promise<void> =>
-      audit.now("user.oidc_login_failed", { ip: request.client, detail: { reason } })
+      books.write(audit.strangerEvent("user.oidc_login_failed", { ip: request.client, detail: { reason } }))
     const iss = parameter("iss")
     if (iss !== undefined && iss !== federation.issuer) {
       await failed("iss")

@@ -1,7 +1,7 @@
 /** Opens the authorization server in this process, from its configuration. Part of the composition root. */
 import { Context, Effect, Layer } from "effect"
 import { join } from "node:path"
-import { Lockout } from "../../../actors/lockout.ts"
+import { lockoutFor } from "../../../actors/lockout.ts"
 import { RefreshFamily } from "../../../actors/refresh-family.ts"
 import { openAuthorization, type OpenAuthorization } from "../../../protocols/authorization/open.ts"
 import type { SeedInput } from "../../../protocols/authorization/seed.ts"
@@ -88,7 +88,8 @@ const opened = Effect.gen(function* () {
     () => {
       const settings = checkedSettings(config, issuer, localKey, log)
       actors.host(RefreshFamily, Context.empty())
-      actors.host(Lockout, Context.empty())
+      const { failureWindowMs: windowMs, lockMs } = settings.rate
+      actors.host(lockoutFor({ windowMs, lockMs }), Context.empty())
       return openAuthorization({
         store,
         actors,

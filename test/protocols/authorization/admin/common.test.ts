@@ -30,6 +30,16 @@ describe("the key", () => {
     }
     expect((await world.ask("GET", "/admin/clients")).status).toBe(200)
   })
+  it("A-11: a wrong key is audited, with where it came from, and so is the lock that follows", async () => {
+    const world = new World()
+    const { audit, books } = world.authority
+    for (let i = 0; i < 10; i++) await world.ask("GET", "/admin/clients", { key: "wrong" })
+    await audit.settle()
+    const actions = [...books.rows(AuditEvents)].map(({ value }) => value)
+    expect(actions.filter(({ action }) => action === "admin.auth_failed")).toHaveLength(10)
+    expect(actions.filter(({ action }) => action === "auth.locked_out")).toHaveLength(1)
+    expect(actions[0]).toMatchObject({ ip: expect.stringMatching(/./), detail: "" })
+  })
   it("AS-147: no route is open", async () => {
     const world = new World({}, { adminFailures: { retryAfterMs: () => 0, count: () => false } })
     for (const path of [
