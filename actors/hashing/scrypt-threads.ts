@@ -41,6 +41,7 @@ class HashThread {
 
   end(): void {
     this.isDead = true
+    clearTimeout(this.idleTimer)
     void this.worker.terminate()
   }
 
@@ -71,6 +72,7 @@ export class ScryptThreads {
   private readonly places: Semaphore.Semaphore
   private readonly idle: Array<HashThread> = []
   private taken = 0
+  private closed = false
 
   constructor({ threadsMax, waitingMax }: ScryptThreadsOptions) {
     this.placesMax = threadsMax + waitingMax
@@ -96,8 +98,9 @@ export class ScryptThreads {
     }).pipe(Effect.uninterruptible)
   }
 
-  /** Ends the idle threads; one that is busy ends when it has been idle. */
+  /** Ends the idle threads; one that is busy ends with its hash. */
   close(): void {
+    this.closed = true
     for (const thread of this.idle.splice(0)) thread.end()
   }
 
@@ -108,7 +111,8 @@ export class ScryptThreads {
     try {
       return await thread.hash(job)
     } finally {
-      if (!thread.isDead) this.idle.push(thread)
+      if (this.closed) thread.end()
+      else if (!thread.isDead) this.idle.push(thread)
     }
   }
 }

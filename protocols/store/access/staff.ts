@@ -76,6 +76,10 @@ export class Staff {
     this.secrets = secrets
   }
 
+  close(): void {
+    this.threads.close()
+  }
+
   member(userId: number): Member | undefined {
     const access = Accesses.get(this.store, [userId])
     return access === undefined || !access.enabled

@@ -118,7 +118,10 @@ const opened = Effect.gen(function* () {
         zone: config.storeTimeZone,
         webhooks: { privateTargets: config.storeWebhookPrivateTargets }
       }),
-    (shop) => shop.settled()
+    async (shop) => {
+      await shop.settled()
+      shop.staff.close()
+    }
   )
   authorization?.grantStoreBy((userId, scopes) => grantableBy(open, userId, scopes))
   actors.host(open.delivery, Context.make(Deliveries, open.webhooks))
