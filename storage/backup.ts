@@ -12,6 +12,7 @@ import { blobsFolder, copiedFiles, storeFile } from "./data-folder.ts"
 import { copyFlushed, digestOf, makeFolder, sync, writeWhole, type Digest } from "./files.ts"
 import { schemaVersion } from "./keys.ts"
 import { StorageFault, type BackupSummary, type Blobs } from "./store.ts"
+import { entriesPerTurn, turn } from "./turn.ts"
 
 export const manifestFile = "backup.json"
 
@@ -86,13 +87,6 @@ const checkTarget = async (target: string, folder: string): Promise<void> => {
   if (present.length > 0)
     throw fault(`a backup goes into an empty or absent folder; ${target} holds ${present[0]}`)
 }
-
-const turn = (): Promise<void> =>
-  new Promise((next) => {
-    setImmediate(next)
-  })
-
-const entriesPerTurn = 1_000
 
 /** Opens a copy of the store, which nobody writes, and reads every entry. */
 const countEntries = async (path: string, signal: AbortSignal | undefined): Promise<number> => {

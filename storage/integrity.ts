@@ -2,6 +2,7 @@
  *  snapshot ends, every actor has an index entry, every expiry is in both tables, every blob is readable. */
 import { decodeNumber, unpackSnapshot } from "./staged-commit.ts"
 import type { Blobs, Integrity, Key, Row } from "./store.ts"
+import { entriesPerTurn, turn } from "./turn.ts"
 
 type EntryReader = (address: string, key: Key, value: Uint8Array) => void
 
@@ -70,8 +71,9 @@ class IntegrityCheck {
       if (this.expiries.get(address) !== atMs) this.faults.push(`the expiry index names ${address} wrongly`)
   }
 
-  async readBlobs(blobs: Blobs): Promise<void> {
+  async readBlobs(blobs: Blobs, signal: AbortSignal | undefined): Promise<void> {
     for (const id of await blobs.ids()) {
+      signal?.throwIfAborted()
       try {
         for await (const _ of blobs.read(id) ?? []) {
           /* reading is the check */
@@ -83,14 +85,22 @@ class IntegrityCheck {
   }
 }
 
-export const integrityOf = async (entries: Iterable<Row>, blobs: Blobs): Promise<Integrity> => {
+/** Walks entries that stay as they are while others have their turns. */
+export const integrityOf = async (
+  entries: Iterable<Row>,
+  blobs: Blobs,
+  signal?: AbortSignal
+): Promise<Integrity> => {
   const check = new IntegrityCheck()
   let count = 0
   for (const entry of entries) {
-    count++
     check.read(entry)
+    if (++count % entriesPerTurn === 0) {
+      await turn()
+      signal?.throwIfAborted()
+    }
   }
   check.compare()
-  await check.readBlobs(blobs)
+  await check.readBlobs(blobs, signal)
   return { ok: check.faults.length === 0, entries: count, faults: check.faults }
 }

@@ -173,12 +173,14 @@ export const openLmdb = async ({
       void ended.then(() => backups.delete(ended))
       return backup
     },
-    check: async () => {
+    check: async (signal) => {
       await writer.flushed()
+      signal?.throwIfAborted()
+      // A range reads one snapshot, whatever is written between its turns.
       const entries = db
         .getRange({})
         .map(({ key, value }) => ({ key: (Array.isArray(key) ? key : [key]) as Key, value }))
-      return integrityOf(entries as Iterable<Row>, blobs)
+      return integrityOf(entries as Iterable<Row>, blobs, signal)
     },
     close: async () => {
       await Promise.all(backups)

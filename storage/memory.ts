@@ -78,9 +78,9 @@ export const openMemory = (): Store => {
     backup: async () => {
       throw new StorageFault({ reason: "io", detail: "a memory store has nothing to back up" })
     },
-    check: async () => {
+    check: async (signal) => {
       await writer.flushed()
-      return integrityOf(rows.all(), blobs)
+      return integrityOf([...rows.all()], blobs, signal)
     },
     close: () => writer.flushed()
   })

@@ -3,7 +3,6 @@
 import { Context, Effect, Layer } from "effect"
 import { isLoopbackHost } from "../../protocols/shared/addresses.ts"
 import { equalSecrets } from "../../storage/seal.ts"
-import { StorageFault } from "../../storage/store.ts"
 import { Actors } from "../registry.ts"
 import type { Server } from "../transport/server.ts"
 import type { Config } from "./config/config.ts"
@@ -16,6 +15,7 @@ import { Authorization } from "./services/authorization.ts"
 import { Chat } from "./services/chat.ts"
 import { Shop } from "./services/store.ts"
 import { Translation } from "./services/translation.ts"
+import { storing } from "./storing.ts"
 import { Telemetry } from "./telemetry/telemetry.ts"
 import { startTestProxy } from "./test-proxy.ts"
 
@@ -23,16 +23,6 @@ const viewsOf = (engines: BuiltEngines): ReadonlyArray<EngineView> =>
   engines.all().map(({ port, info, readiness }) => {
     const is = readiness()
     return { port, ...info, ready: is.ready, ...(is.ready ? {} : { reason: is.reason }) }
-  })
-
-/** Runs a long operation of the store; an interruption aborts it and waits until it has let go. */
-const storing = <A>(work: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, StorageFault> =>
-  Effect.callback<A, StorageFault>((resume, signal) => {
-    const done = work(signal).then(
-      (value) => resume(Effect.succeed(value)),
-      (cause: unknown) => resume(cause instanceof StorageFault ? Effect.fail(cause) : Effect.die(cause))
-    )
-    return Effect.promise(() => done)
   })
 
 const urlOf = ({ publicBase, tlsCert, host }: Config, port: number): string => {

@@ -91,3 +91,35 @@ it("G-5: a backup that fails or is aborted leaves nothing behind", async () => {
   await expect(store.backup(empty, AbortSignal.abort())).rejects.toMatchObject({ reason: "io" })
   expect(readdirSync(empty)).toEqual([])
 })
+
+it("G-5: the walks of backup and check give others their turns, and end when they are aborted", async () => {
+  const large = folder()
+  const many = await openLmdb({ folder: large })
+  const events = 4_500
+  many.commit(
+    Array.from({ length: events }, (_, n) => ({
+      _tag: "put" as const,
+      table: "t",
+      key: [n],
+      value: Buffer.of(1)
+    })),
+    () => {}
+  )
+  await many.flushed()
+  let turns = 0
+  let isDone = false
+  const count = (): void => {
+    turns++
+    many.commit([{ _tag: "append", kind: "k", id: "x", seq: turns, events: [Buffer.of(1)] }], () => {})
+    if (!isDone) setImmediate(count)
+  }
+  setImmediate(count)
+  expect(await many.check()).toMatchObject({ ok: true })
+  isDone = true
+  expect(turns).toBeGreaterThanOrEqual(4)
+  const aborted = new AbortController()
+  const checked = many.check(aborted.signal)
+  aborted.abort()
+  await expect(checked).rejects.toThrow(/abort/)
+  await many.close()
+})
