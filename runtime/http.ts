@@ -62,6 +62,11 @@ export interface Sink {
   readonly signal: AbortSignal
 }
 
+/** Writes a streamed body: it is called once, and the response ends when what it returns has ended (or by
+ *  `sink.end`); a failure cuts the connection. An Effect is run like a handler's: it is interrupted when the
+ *  client goes or when the drain is over. One that returns at once starts no fiber. */
+export type Streaming = (sink: Sink) => Later<void> | void
+
 export type Header = readonly [name: string, value: string]
 
 export interface Response {
@@ -69,9 +74,7 @@ export interface Response {
   readonly headers?: ReadonlyArray<Header>
   /** Adds headers from a list that many responses share: the transport formats it only once. */
   readonly always?: ReadonlyArray<Header>
-  /** A function streams the body: it is called once, and the response ends when its promise has resolved (or
-   *  by `sink.end`); a throw cuts the connection. */
-  readonly body?: string | Uint8Array | ((sink: Sink) => Promise<void> | void) | undefined
+  readonly body?: string | Uint8Array | Streaming | undefined
   /** Closes the connection after this response, because a body that nobody reads may still be on its way. */
   readonly close?: boolean | undefined
   /** Says why a 5xx answer was given: an exception or the value of a fault. The transport never sends it; it

@@ -28,12 +28,6 @@ export const thenLater = <A, B>(value: Later<A>, rule: (value: A) => Later<B>): 
 export const promised = <A>(work: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, Refusal> =>
   Effect.catch(Effect.tryPromise({ try: work, catch: (cause) => cause }), failureOf)
 
-/** Yields to other requests between the slices of a long task. */
-export const nextTurn: Effect.Effect<void> = Effect.callback((resume) => {
-  const turn = setImmediate(() => resume(Effect.void))
-  return Effect.sync(() => clearImmediate(turn))
-})
-
 /** Work that is done to its end, also when nobody waits for it any more; `begun` hears of its fiber. */
 export const toItsEnd = <A, E>(
   work: Effect.Effect<A, E>,

@@ -3,7 +3,8 @@
  *  disk.
  *  Source: docs/spec/translation.md, sections 1.2, 1.6, 2.3. */
 import { timingSafeEqual } from "node:crypto"
-import { json, type Request, type Response } from "../../runtime/http.ts"
+import { Effect } from "effect"
+import { askLater, json, type Answer, type Request, type Response, type Sink } from "../../runtime/http.ts"
 import { Conflict, type Store, type Write } from "../../storage/store.ts"
 import { readBody, readForm } from "../shared/body.ts"
 import { Params } from "../shared/params.ts"
@@ -65,18 +66,21 @@ export const objectIn = (params: Params, name: string): Params | undefined => {
   return undefined
 }
 
-/** Commits, then answers. A failed precondition answers `conflict`, a failed write 503. */
+/** Commits now, and answers when that is on disk. A failed precondition answers `conflict`, a failed write
+ *  503. What has to happen besides belongs to `flushed`: `answer` is not called when the client went. */
 export const durable = (
   store: Store,
   writes: ReadonlyArray<Write>,
   answer: () => Response,
-  conflict: () => Response = () => problem({ _tag: "Conflict" })
-): Promise<Response> =>
-  new Promise((resolve) => {
-    const refused = store.commit(writes, (fault) =>
-      resolve(fault === undefined ? answer() : unavailable(fault))
-    )
-    if (refused instanceof Conflict) resolve(conflict())
+  conflict: () => Response = () => problem({ _tag: "Conflict" }),
+  flushed: () => void = () => {}
+): Answer =>
+  askLater<Response>((done) => {
+    const refused = store.commit(writes, (fault) => {
+      if (fault === undefined) flushed()
+      done(() => (fault === undefined ? answer() : unavailable(fault)))
+    })
+    if (refused instanceof Conflict) done(conflict)
   })
 
 /** Reads `page` (from 0) and `page_size` of a list. */
@@ -103,9 +107,16 @@ export const sameSignature = (presented: string, expected: string): boolean => {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** Writes exactly `bytes` bytes of a streamed body to a blob, durably. Resolves with false, leaving no blob,
- *  when the body was longer or shorter. */
-export const takeUpload = async (
+/** Writes exactly `bytes` bytes of a streamed body to a blob, durably. Answers false, leaving no blob, when the
+ *  body was longer or shorter. A body ends by itself when its client goes. */
+export const takeUpload = (
+  store: Store,
+  blob: string,
+  bytes: number,
+  body: AsyncIterable<Uint8Array>
+): Effect.Effect<boolean> => Effect.promise(() => writeExactly(store, blob, bytes, body))
+
+const writeExactly = async (
   store: Store,
   blob: string,
   bytes: number,
@@ -129,6 +140,25 @@ export const takeUpload = async (
   return true
 }
 
+/** Writes a body as fast as the client reads; `whole` follows when its last byte has been sent. */
+export const sendWhole = (
+  sink: Sink,
+  chunks: AsyncIterable<Uint8Array>,
+  whole: Effect.Effect<void> = Effect.void
+): Effect.Effect<void> => {
+  const sent = Effect.promise(async (signal) => {
+    for await (const chunk of chunks) {
+      if (signal.aborted) return
+      if (!sink.write(chunk)) await sink.drained()
+    }
+  })
+  const ended = Effect.flatMap(
+    Effect.promise(() => sink.end()),
+    (isWhole) => (isWhole ? whole : Effect.void)
+  )
+  return Effect.andThen(sent, Effect.uninterruptible(ended))
+}
+
 /** Streams a blob; `whole` is called when the last byte has been sent. */
 export const download = (
   store: Store,
@@ -142,12 +172,6 @@ export const download = (
     : {
         status: 200,
         headers: [...headers, ...noStore],
-        body: async (sink) => {
-          for await (const chunk of bytes) {
-            if (sink.signal.aborted) return
-            if (!sink.write(chunk)) await sink.drained()
-          }
-          if (await sink.end()) whole()
-        }
+        body: (sink) => sendWhole(sink, bytes, Effect.sync(whole))
       }
 }

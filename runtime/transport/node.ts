@@ -280,14 +280,9 @@ class Node {
           })
         })())
     }
-    Promise.resolve()
-      .then(() => body(sink))
-      .then(
-        () => sink.end(),
-        () => {
-          if (ended === undefined) reply.destroy()
-        }
-      )
+    this.answering.stream(exchange, body, sink, () => {
+      if (ended === undefined) reply.destroy()
+    })
   }
 
   upgrade(

@@ -8,7 +8,14 @@
  *  turn (no client in use pipelines that way). Source: docs/http.md; docs/architecture.md, "Transport". */
 import { METHODS } from "node:http"
 import type uWS from "uWebSockets.js"
-import { type Answer, type Header, type Response, type Route, type Sink, type SocketRoute } from "../http.ts"
+import {
+  type Answer,
+  type Header,
+  type Response,
+  type Route,
+  type SocketRoute,
+  type Streaming
+} from "../http.ts"
 import { IndexedSet } from "../indexed-set.ts"
 import {
   asksForSocket,
@@ -300,7 +307,7 @@ class Node {
     return fields
   }
 
-  private stream(exchange: Exchange, response: Response, body: (sink: Sink) => Promise<void> | void): void {
+  private stream(exchange: Exchange, response: Response, body: Streaming): void {
     const stream = new ResponseStream(exchange, () => {
       this.inFlight--
       this.watched.delete(exchange)
@@ -318,12 +325,7 @@ class Node {
       exchange.finish()
       return
     }
-    Promise.resolve()
-      .then(() => body(stream))
-      .then(
-        () => stream.end(),
-        () => stream.cut()
-      )
+    this.answering.stream(exchange, body, stream, () => stream.cut())
   }
 
   private socket(route: SocketRoute<any>): void {

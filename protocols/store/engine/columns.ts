@@ -4,7 +4,7 @@
  *  Source: docs/spec/store.md, sections 6.3, 6.4, 10.8. */
 import { Effect, Fiber } from "effect"
 import type { Store } from "../../../storage/store.ts"
-import { nextTurn } from "../later.ts"
+import { nextTurn } from "../../shared/event-loop.ts"
 import { comparable } from "./fields.ts"
 import { valueOf, type Change, type Resource, type Row } from "./resource.ts"
 import { Rows } from "./records.ts"

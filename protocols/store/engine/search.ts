@@ -2,7 +2,8 @@
  *  computed in one turn, so it is consistent in itself.
  *  Source: docs/spec/store.md, sections 6.3, 6.4. */
 import { Effect } from "effect"
-import { nextTurn, thenLater, type Later } from "../later.ts"
+import { nextTurn } from "../../shared/event-loop.ts"
+import { thenLater, type Later } from "../later.ts"
 import type { Columns, Cell } from "./columns.ts"
 import type { Engine } from "./engine.ts"
 import { comparable, isLong } from "./fields.ts"

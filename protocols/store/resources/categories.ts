@@ -2,7 +2,7 @@
  *  Source: docs/spec/store.md, section 8.3. */
 import { Effect } from "effect"
 import { references, field, fieldsOf } from "../engine/fields.ts"
-import { nextTurn } from "../later.ts"
+import { nextTurn } from "../../shared/event-loop.ts"
 import { resource } from "../engine/resource.ts"
 import type { Engine } from "../engine/engine.ts"
 import type { Transaction } from "../engine/resource.ts"

@@ -1,7 +1,8 @@
 /** Administration endpoints: the developer keys of an account with their limits, and usage by key, by day
  *  and by tag. Only admin keys may call them.
  *  Source: docs/spec/translation.md, section 15. */
-import type { Request, Response, Route } from "../../../runtime/http.ts"
+import { Effect } from "effect"
+import type { Answer, Request, Response, Route } from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { Params } from "../../shared/params.ts"
@@ -33,7 +34,7 @@ import {
 import { dayCounter, tagCounter, tagsTable, units, usageTable, type Unit, type Usage } from "./usage.ts"
 import { codePoints } from "../../shared/code-points.ts"
 import { isUuid } from "../../shared/uuid.ts"
-import { yieldToEventLoop } from "../../shared/event-loop.ts"
+import { nextTurn } from "../../shared/event-loop.ts"
 
 const bytesMax = 65_536
 const labelCharsMax = 200
@@ -79,7 +80,7 @@ export class AdminRoutes {
         body,
         handle: guarded(
           this.with(({ accountId }, { keyId }) =>
-            this.changed(this.deps.ring.deactivate(accountId, keyId, this.deps.clock()))
+            this.changed(() => this.deps.ring.deactivate(accountId, keyId, this.deps.clock()))
           )
         )
       },
@@ -94,17 +95,15 @@ export class AdminRoutes {
     return this.deps.ring.list(accountId).filter(({ role }) => role === "developer")
   }
 
-  private changed(change: Promise<Key | undefined>): Promise<Response> {
-    return change.then(
-      (key) => (key === undefined ? notFound("API key") : ok(keyJson(key))),
-      (cause: unknown) => unavailable(cause)
-    )
+  private changed(change: () => Promise<Key | undefined>): Answer {
+    return Effect.match(Effect.tryPromise({ try: change, catch: (cause) => cause }), {
+      onSuccess: (key) => (key === undefined ? notFound("API key") : ok(keyJson(key))),
+      onFailure: unavailable
+    })
   }
 
   /** Handles a request with the key whose id is in the body. */
-  private with(
-    handle: (account: Account, key: Key, params: Params) => Response | Promise<Response>
-  ): Guarded {
+  private with(handle: (account: Account, key: Key, params: Params) => Answer): Guarded {
     return (request, { account }) => {
       const params = bodyOf(request)
       if (isResponse(params)) return params
@@ -139,30 +138,27 @@ export class AdminRoutes {
     ) {
       return problem({ _tag: "Refused", message: `At most ${activeMax[account.tier]} keys can be active.` })
     }
-    return createKey(store, hashKey, account, { label, nowMs: clock() }).then(
-      ({ key, secret }) => ok(keyJson(key, secret)),
-      (cause: unknown) => unavailable(cause)
-    )
+    const created = Effect.tryPromise({
+      try: () => createKey(store, hashKey, account, { label, nowMs: clock() }),
+      catch: (cause) => cause
+    })
+    return Effect.match(created, {
+      onSuccess: ({ key, secret }) => ok(keyJson(key, secret)),
+      onFailure: unavailable
+    })
   }
 
-  private readonly relabel = (
-    { accountId }: Account,
-    { keyId }: Key,
-    params: Params
-  ): Response | Promise<Response> => {
+  private readonly relabel = ({ accountId }: Account, { keyId }: Key, params: Params): Answer => {
     if (!params.has("label")) return problem({ _tag: "Missing", name: "label" })
     const label = this.labelIn(params)
     return (
-      faultOf(params) ?? this.changed(this.deps.ring.change(accountId, keyId, (key) => ({ ...key, label })))
+      faultOf(params) ??
+      this.changed(() => this.deps.ring.change(accountId, keyId, (key) => ({ ...key, label })))
     )
   }
 
   /** Replaces all limits of a key; a limit that is absent or null becomes unlimited. */
-  private readonly limit = (
-    { accountId }: Account,
-    { keyId }: Key,
-    params: Params
-  ): Response | Promise<Response> => {
+  private readonly limit = ({ accountId }: Account, { keyId }: Key, params: Params): Answer => {
     const read = (name: string): number | null => params.integer(name, 0, Number.MAX_SAFE_INTEGER) ?? null
     const limits = {
       characters: read("characters"),
@@ -170,7 +166,8 @@ export class AdminRoutes {
       speechToSpeechMs: read("speech_to_speech_milliseconds")
     }
     return (
-      faultOf(params) ?? this.changed(this.deps.ring.change(accountId, keyId, (key) => ({ ...key, limits })))
+      faultOf(params) ??
+      this.changed(() => this.deps.ring.change(accountId, keyId, (key) => ({ ...key, limits })))
     )
   }
 
@@ -203,7 +200,7 @@ export class AdminRoutes {
     return amounts
   }
 
-  private readonly analytics: Guarded = async (request: Request, { account }) => {
+  private readonly analytics: Guarded = (request: Request, { account }) => {
     const query = queryOf(request)
     if (isResponse(query)) return query
     const groupBy = query.string("group_by") ?? ""
@@ -214,27 +211,36 @@ export class AdminRoutes {
         _tag: "Refused",
         message: "Value for 'group_by' not supported. Allowed: '', 'key', 'key_and_day'."
       })
-    await this.deps.usage.settled()
-    const total = zeroAmounts()
-    const rows: Array<KeyUsage> = []
-    for (const { keyId, masked, label } of this.developerKeys(account)) {
-      const keyAmounts = zeroAmounts()
-      for (let day = period.fromDay; day <= period.toDay; day++) {
-        const amounts = this.amounts((unit) => dayCounter(account.accountId, keyId, day, unit))
-        if (!isAnyUsed(amounts)) continue
-        add(keyAmounts, amounts)
-        add(total, amounts)
-        if (groupBy === "key_and_day") rows.push({ masked, label, day, amounts })
-      }
-      if (groupBy === "key" && isAnyUsed(keyAmounts))
-        rows.push({ masked, label, day: undefined, amounts: keyAmounts })
-      await yieldToEventLoop()
-    }
-    rows.sort((a, b) => (a.day ?? 0) - (b.day ?? 0) || compareText(a.label, b.label))
-    return ok(usageReportJson(period, total, groupBy, rows))
+    return Effect.map(this.usageByKey(account, period, groupBy), ({ total, rows }) =>
+      ok(usageReportJson(period, total, groupBy, rows))
+    )
   }
 
-  private readonly tags: Guarded = async (request: Request, { account: { accountId } }) => {
+  private readonly usageByKey = Effect.fnUntraced(
+    { self: this },
+    function* (account: Account, period: Period, groupBy: string) {
+      yield* Effect.promise(() => this.deps.usage.settled())
+      const total = zeroAmounts()
+      const rows: Array<KeyUsage> = []
+      for (const { keyId, masked, label } of this.developerKeys(account)) {
+        const keyAmounts = zeroAmounts()
+        for (let day = period.fromDay; day <= period.toDay; day++) {
+          const amounts = this.amounts((unit) => dayCounter(account.accountId, keyId, day, unit))
+          if (!isAnyUsed(amounts)) continue
+          add(keyAmounts, amounts)
+          add(total, amounts)
+          if (groupBy === "key_and_day") rows.push({ masked, label, day, amounts })
+        }
+        if (groupBy === "key" && isAnyUsed(keyAmounts))
+          rows.push({ masked, label, day: undefined, amounts: keyAmounts })
+        yield* nextTurn
+      }
+      rows.sort((a, b) => (a.day ?? 0) - (b.day ?? 0) || compareText(a.label, b.label))
+      return { total, rows }
+    }
+  )
+
+  private readonly tags: Guarded = (request: Request, { account: { accountId } }) => {
     const query = queryOf(request)
     if (isResponse(query)) return query
     const by = query.string("aggregate_by") ?? ""
@@ -246,35 +252,44 @@ export class AdminRoutes {
         _tag: "Refused",
         message: "Value for 'aggregate_by' not supported. Allowed: '', 'period', 'day'."
       })
-    await this.deps.usage.settled()
-    const rows: Array<TagUsage> = []
     const wanted = page * rowsPerPage
-    for (const { key } of this.deps.store.range(tagsTable, {
-      prefix: [accountId],
-      limit: tagsPerAccountMax
-    })) {
-      const tag = key[1] as string
-      const tagAmounts = zeroAmounts()
-      for (let day = period.fromDay; day <= period.toDay; day++) {
-        const amounts = this.amounts((unit) => tagCounter(accountId, tag, day, unit))
-        if (!isAnyUsed(amounts)) continue
-        add(tagAmounts, amounts)
-        if (by === "day") rows.push({ tag, day, amounts })
-      }
-      if (by !== "day" && isAnyUsed(tagAmounts)) rows.push({ tag, day: undefined, amounts: tagAmounts })
-      if (rows.length > wanted) break
-      await yieldToEventLoop()
-      if (request.signal.aborted) return unavailable()
-    }
-    return ok(
-      tagReportJson(
-        period,
-        by === "day" ? "day" : "period",
-        rows.slice(wanted - rowsPerPage, wanted),
-        rows.length > wanted ? page + 1 : null
+    return Effect.map(this.usageByTag(accountId, period, by === "day", wanted), (rows) =>
+      ok(
+        tagReportJson(
+          period,
+          by === "day" ? "day" : "period",
+          rows.slice(wanted - rowsPerPage, wanted),
+          rows.length > wanted ? page + 1 : null
+        )
       )
     )
   }
+
+  /** Rows by tag, until there are more than wanted. */
+  private readonly usageByTag = Effect.fnUntraced(
+    { self: this },
+    function* (accountId: string, period: Period, byDay: boolean, wanted: number) {
+      yield* Effect.promise(() => this.deps.usage.settled())
+      const rows: Array<TagUsage> = []
+      for (const { key } of this.deps.store.range(tagsTable, {
+        prefix: [accountId],
+        limit: tagsPerAccountMax
+      })) {
+        const tag = key[1] as string
+        const tagAmounts = zeroAmounts()
+        for (let day = period.fromDay; day <= period.toDay; day++) {
+          const amounts = this.amounts((unit) => tagCounter(accountId, tag, day, unit))
+          if (!isAnyUsed(amounts)) continue
+          add(tagAmounts, amounts)
+          if (byDay) rows.push({ tag, day, amounts })
+        }
+        if (!byDay && isAnyUsed(tagAmounts)) rows.push({ tag, day: undefined, amounts: tagAmounts })
+        if (rows.length > wanted) break
+        yield* nextTurn
+      }
+      return rows
+    }
+  )
 }
 
 const zeroAmounts = (): Record<Unit, number> => ({

@@ -36,6 +36,7 @@ import { readDocumentOptions, fileNameOf, type DocumentOptions } from "./upload-
 import { DocumentWorker, type DocumentWorkDeps } from "./document-work.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import type { KeyInUse } from "../account/keys.ts"
+import { sendWhole } from "../endpoint.ts"
 import { isRefusal, problem, type Refusal } from "../problems.ts"
 import { documentHandle, documentStatus } from "../wire.ts"
 import { readReportingTag } from "../reporting-tag.ts"
@@ -132,7 +133,7 @@ export class DocumentRoutes {
 
   /** Runs at startup, before listening: deletes files that no job owns, and reserves quota again for what is
    *  still to be billed. */
-  async recover(): Promise<void> {
+  readonly recover = Effect.fnUntraced({ self: this }, function* () {
     const { store } = this.deps
     const living = new Set<string>()
     for (let after: string | undefined; ;) {
@@ -140,17 +141,17 @@ export class DocumentRoutes {
       for (const id of ids) {
         living.add(id)
         // An actor that cannot be read has failed, and keeps its files; the others go on (G-6).
-        const job = await Effect.runPromise(Effect.orElseSucceed(this.inspect(id), () => undefined))
+        const job = yield* Effect.orElseSucceed(this.inspect(id), () => undefined)
         if (job?._tag === "Done") this.worker.reserve(id, job.meta, job.billed)
       }
       if (ids.length === 0) break
       after = ids.at(-1)
     }
-    for (const blob of await store.blobs.ids()) {
+    for (const blob of yield* Effect.promise(() => store.blobs.ids())) {
       const id = jobOfBlob(blob)
-      if (id !== undefined && !living.has(id)) await store.blobs.delete(blob)
+      if (id !== undefined && !living.has(id)) yield* Effect.promise(() => store.blobs.delete(blob))
     }
-  }
+  })
 
   private inspect(id: string): Effect.Effect<typeof DocumentStatus.Type, Refusal> {
     return Effect.mapError(this.deps.actors.ref(DocumentJob, id).ask("Inspect", {}), down)
@@ -375,48 +376,46 @@ export class DocumentRoutes {
   private readonly result: Guarded = (request, using) => {
     const found = this.find(request, using)
     if (isRefusal(found)) return problem(found)
-    return Effect.matchEffect(this.inspect(found.id), {
-      onFailure: (refusal) => Effect.succeed(problem(refusal)),
-      onSuccess: (job) => Effect.promise(() => this.resultOf(found, job))
-    })
+    return Effect.match(
+      Effect.flatMap(this.inspect(found.id), (job) => this.resultOf(found, job)),
+      { onFailure: problem, onSuccess: (response) => response }
+    )
   }
 
-  private async resultOf({ id, keys }: FoundDocument, job: typeof DocumentStatus.Type): Promise<Response> {
+  private resultOf(
+    { id, keys }: FoundDocument,
+    job: typeof DocumentStatus.Type
+  ): Effect.Effect<Response, Refusal> {
     if (job._tag === "Locked") this.unlock(id, keys)
-    if (job._tag === "Unknown" || job._tag === "Failed") return problem(notFound)
-    if (job._tag !== "Done") return problem({ _tag: "DocumentNotReady" })
+    if (job._tag === "Unknown" || job._tag === "Failed") return Effect.fail(notFound)
+    if (job._tag !== "Done") return Effect.fail({ _tag: "DocumentNotReady" })
     const sealed = this.deps.store.blobs.read(blobOf.result(id))
     const { meta, billed } = job
-    if (sealed === undefined) return problem(notFound)
-    const name = await openedText(meta.sealedName, keys)
-    return {
+    if (sealed === undefined) return Effect.fail(notFound)
+    const opened = Effect.promise(() => openedText(meta.sealedName, keys))
+    return Effect.map(opened, (name) => ({
       status: 200,
       headers: [
         ["Content-Type", documentTypeOf(meta.extension)!.mime],
         ["Content-Disposition", disposition(`${name}.${meta.extension}`)],
         noStore
       ],
-      body: async (sink) => {
-        for await (const chunk of opening(sealed, keys, "result")) {
-          if (sink.signal.aborted) return
-          if (!sink.write(chunk)) await sink.drained()
-        }
-        if (await sink.end()) await this.downloaded(id, meta, billed)
-      }
-    }
+      body: (sink) => sendWhole(sink, opening(sealed, keys, "result"), this.downloaded(id, meta, billed))
+    }))
   }
 
   /** Bills and deletes a downloaded document in one commit. */
-  private async downloaded(id: string, meta: DocumentMeta, billed: number): Promise<void> {
-    const bill = this.worker.bill(id, meta, billed)
-    const counted = await Effect.runPromise(
-      Effect.result(
-        this.deps.actors
-          .ref(DocumentJob, id)
-          .ask("Downloaded", { bill: bill?.rows.map((row) => ({ ...row, key: [...row.key] })) ?? [] })
-      )
-    )
-    if (counted._tag === "Failure" || !counted.success) bill?.undo()
+  private downloaded(id: string, meta: DocumentMeta, billed: number): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const bill = this.worker.bill(id, meta, billed)
+      const rows = bill?.rows.map((row) => ({ ...row, key: [...row.key] })) ?? []
+      return Effect.match(this.deps.actors.ref(DocumentJob, id).ask("Downloaded", { bill: rows }), {
+        onFailure: () => bill?.undo(),
+        onSuccess: (isCounted) => {
+          if (!isCounted) bill?.undo()
+        }
+      })
+    })
   }
 }
 

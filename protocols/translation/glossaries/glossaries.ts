@@ -2,7 +2,7 @@
  *  every answer is sent after its commit.
  *  Source: docs/spec/translation.md, section 7. */
 import { randomUUID } from "node:crypto"
-import type { Request, Response, Route } from "../../../runtime/http.ts"
+import type { Answer, Request, Response, Route } from "../../../runtime/http.ts"
 import type { Store, Write } from "../../../storage/store.ts"
 import type { Params } from "../../shared/params.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
@@ -131,7 +131,7 @@ export class GlossaryRoutes {
   }
 
   /** Handles a request with the account's glossary named in the path. */
-  private with(handle: (glossary: Glossary, request: Request) => Response | Promise<Response>): Guarded {
+  private with(handle: (glossary: Glossary, request: Request) => Answer): Guarded {
     return (request, { account }) => {
       const id = idIn(request, "glossary_id")
       if (isResponse(id)) return id
@@ -172,7 +172,7 @@ export class GlossaryRoutes {
     )
   }
 
-  private readonly patch = (glossary: Glossary, request: Request): Response | Promise<Response> => {
+  private readonly patch = (glossary: Glossary, request: Request): Answer => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const name = params.has("name") ? nameIn(params) : glossary.name
@@ -211,7 +211,7 @@ export class GlossaryRoutes {
     glossary: Glossary,
     writes: ReadonlyArray<Write>,
     answer: (record: unknown) => Response
-  ): Promise<Response> {
+  ): Answer {
     return durable(
       this.store,
       [Glossaries.put([glossary.accountId, glossary.glossaryId], glossary, "present"), ...writes],
@@ -220,7 +220,7 @@ export class GlossaryRoutes {
     )
   }
 
-  private readonly replace = (glossary: Glossary, request: Request): Response | Promise<Response> => {
+  private readonly replace = (glossary: Glossary, request: Request): Answer => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const input = dictionaryIn(params)
@@ -258,7 +258,7 @@ export class GlossaryRoutes {
     })
   }
 
-  private readonly drop = (glossary: Glossary, request: Request): Response | Promise<Response> => {
+  private readonly drop = (glossary: Glossary, request: Request): Answer => {
     const dictionary = this.requestedDictionary(glossary, request)
     if (isResponse(dictionary)) return dictionary
     return this.keep(
@@ -291,7 +291,7 @@ export const createGlossary = (
   store: Store,
   { accountId, name, dictionaries, edited, nowMs }: NewGlossary,
   answer: (glossary: Glossary) => Response
-): Response | Promise<Response> => {
+): Answer => {
   const glossaryId = randomUUID()
   const stored = dictionaries.map((one) => dictionaryRow(glossaryId, one, randomUUID()))
   if (stored.some(({ bytes }) => bytes > dictionaryBytesMax)) return tooLarge

@@ -1,7 +1,7 @@
 /** Glossaries of the v2 API, with one dictionary each, over the same rows as v3. A glossary edited through
  *  v3 is represented by its first dictionary and cannot be deleted here.
  *  Source: docs/spec/translation.md, section 8. */
-import type { Request, Response, Route } from "../../../runtime/http.ts"
+import type { Answer, Request, Response, Route } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import { problem } from "../problems.ts"
@@ -83,9 +83,7 @@ export class LegacyGlossaryRoutes {
     ]
   }
 
-  private with(
-    handle: (glossary: Glossary, dictionary: Dictionary, request: Request) => Response | Promise<Response>
-  ): Guarded {
+  private with(handle: (glossary: Glossary, dictionary: Dictionary, request: Request) => Answer): Guarded {
     return (request, { account }) => {
       const id = idIn(request, "glossary_id")
       if (isResponse(id)) return id

@@ -6,17 +6,25 @@ import { randomUUID } from "node:crypto"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { QualityJob, type QualityView, type QualityPort } from "../../../actors/quality-job.ts"
 import { RateWindow } from "../../../actors/rate-window.ts"
-import { askLater, json, type Request, type Response, type Route } from "../../../runtime/http.ts"
+import {
+  askLater,
+  effectOf,
+  json,
+  type Answer,
+  type Request,
+  type Response,
+  type Route
+} from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import type { KeyInUse } from "../account/keys.ts"
 import { problem } from "../problems.ts"
-import { buffered, unavailable, isResponse, noStore, bodyOf, objectIn } from "../endpoint.ts"
+import { buffered, unavailable, isResponse, noStore, bodyOf, objectIn, sendWhole } from "../endpoint.ts"
 import { checkPair, inconsistentTargets, spanOf, summaryOf, type Issue, type Pair } from "./quality-checks.ts"
 import { codePoints } from "../../shared/code-points.ts"
 import { isUuid } from "../../shared/uuid.ts"
-import { yieldToEventLoop } from "../../shared/event-loop.ts"
+import { nextTurn } from "../../shared/event-loop.ts"
 
 const bytesMax = 48 * 1_048_576
 const segmentsMax = 500
@@ -108,7 +116,7 @@ export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect
         const isCritical = issues.some(({ severity }) => severity === "Critical")
         const spelled = isCritical ? [] : yield* spelling(segment.target, target)
         found.push([...issues, ...spelled, ...(twice.has(i) ? [twice.get(i)!] : [])])
-        yield* Effect.promise(yieldToEventLoop)
+        yield* nextTurn
       }
       return yield* attempt(() => write(`quality-${jobId}-report`, segments, found))
     })
@@ -167,10 +175,7 @@ export class QualityRoutes {
           )
   }
 
-  private readonly create = async (
-    request: Request,
-    { account: { accountId } }: KeyInUse
-  ): Promise<Response> => {
+  private readonly create = (request: Request, { account: { accountId } }: KeyInUse): Answer => {
     const type = (request.headers.get("content-type") ?? "application/json")
       .split(";")[0]!
       .trim()
@@ -206,41 +211,61 @@ export class QualityRoutes {
           return refused(400, `segments[${i}].${name} must have at most ${charsMax} characters.`)
         if (name === "target") segments.push({ source: one.source, target: text })
       }
+    return this.accepted(accountId, { source, target }, segments)
+  }
+
+  /** It is not interrupted: what has been accepted stays accepted, and what was not leaves no file. */
+  private accepted(
+    accountId: string,
+    languages: { readonly source: string; readonly target: string },
+    segments: ReadonlyArray<Pair>
+  ): Effect.Effect<Response> {
+    const { store, actors } = this.deps
     const jobId = randomUUID()
     const blob = `quality-${jobId}`
-    await this.deps.store.blobs.write(
-      blob,
-      (async function* () {
-        yield Buffer.from(JSON.stringify(segments))
-      })()
+    const stored = Effect.promise(() =>
+      store.blobs.write(
+        blob,
+        (async function* () {
+          yield Buffer.from(JSON.stringify(segments))
+        })()
+      )
     )
-    return new Promise((resolve) =>
-      this.deps.actors
-        .ref(QualityJob, jobId)
-        .askNow("Accept", { accountId, source, target, blob }, (answer) =>
-          resolve(
-            "reply" in answer
-              ? json(202, { job_id: jobId, poll_url: `/v1/quality-evaluation/${jobId}` }, pollAfter)
-              : unavailable(answer)
-          )
+    const refuse = (answer: Response): Effect.Effect<Response> =>
+      Effect.as(
+        Effect.promise(() => store.blobs.delete(blob)),
+        answer
+      )
+    const ask = Effect.suspend(() =>
+      effectOf<Response>(
+        askLater<Response>((done) =>
+          actors
+            .ref(QualityJob, jobId)
+            .askNow("Accept", { accountId, ...languages, blob }, (answer) =>
+              done(() =>
+                "reply" in answer
+                  ? json(202, { job_id: jobId, poll_url: `/v1/quality-evaluation/${jobId}` }, pollAfter)
+                  : refuse(unavailable(answer))
+              )
+            )
         )
+      )
+    )
+    return Effect.uninterruptible(Effect.andThen(stored, ask))
+  }
+
+  private readonly read = (request: Request, { account: { accountId } }: KeyInUse): Answer => {
+    const jobId = (request.params["job_id"] ?? "").toLowerCase()
+    if (!isUuid(jobId)) return refused(400, "job_id must be a valid UUID.")
+    return askLater<Response>((done) =>
+      this.deps.actors.ref(QualityJob, jobId).askNow("Read", {}, (answer) => {
+        if ("reply" in answer) done(() => this.jobOf(jobId, accountId, answer.reply))
+        else done(() => ("refuse" in answer ? refused(404, "The job was not found.") : unavailable(answer)))
+      })
     )
   }
 
-  private readonly read = async (
-    request: Request,
-    { account: { accountId } }: KeyInUse
-  ): Promise<Response> => {
-    const jobId = (request.params["job_id"] ?? "").toLowerCase()
-    if (!isUuid(jobId)) return refused(400, "job_id must be a valid UUID.")
-    const view = await new Promise<QualityView | undefined | Response>((resolve) =>
-      this.deps.actors.ref(QualityJob, jobId).askNow("Read", {}, (answer) => {
-        if ("reply" in answer) resolve(answer.reply)
-        else resolve("refuse" in answer ? undefined : unavailable(answer))
-      })
-    )
-    if (view === undefined) return refused(404, "The job was not found.")
-    if (isResponse(view)) return view
+  private jobOf(jobId: string, accountId: string, view: QualityView): Response {
     if (view.accountId !== accountId) return refused(404, "The job was not found.")
     if (view._tag === "Processing") return json(202, { job_id: jobId, status: "processing" }, pollAfter)
     if (view._tag === "Failed")
@@ -255,11 +280,13 @@ export class QualityRoutes {
       : {
           status: 200,
           headers: [["Content-Type", "application/json"], ...noStore],
-          body: async (sink) => {
-            sink.write(`{"job_id":"${jobId}","status":"done",`)
-            for await (const chunk of report) if (!sink.write(chunk)) await sink.drained()
-            sink.write("}")
-            await sink.end()
+          body: (sink) => {
+            const chunks = async function* (): AsyncGenerator<Uint8Array> {
+              yield Buffer.from(`{"job_id":"${jobId}","status":"done",`)
+              yield* report
+              yield Buffer.from("}")
+            }
+            return sendWhole(sink, chunks())
           }
         }
   }

@@ -2,6 +2,7 @@
  *  signature of its own.
  *  Source: docs/spec/translation.md, section 13. */
 import { randomUUID } from "node:crypto"
+import { Effect } from "effect"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
 import {
@@ -11,7 +12,14 @@ import {
   type Job,
   type VoiceJobView
 } from "../../../actors/voice-job.ts"
-import type { Request, Response, Route } from "../../../runtime/http.ts"
+import {
+  askLater,
+  effectOf,
+  type Answer,
+  type Request,
+  type Response,
+  type Route
+} from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { Params } from "../../shared/params.ts"
@@ -57,6 +65,8 @@ const assets = "/v1/assets/voice"
 
 const invalidAt = (pointer: string, what = "Value is not valid"): Response =>
   problem({ _tag: "Refused", message: `${pointer}: ${what}` })
+
+const wrongLength = invalidAt("/source_file/content_length", "Another length than declared")
 
 const baseOf = (language: string): string => language.split("-")[0]!
 
@@ -110,15 +120,17 @@ export class VoiceJobRoutes {
     ]
   }
 
+  /** Asks the job's actor, and goes on with its answer. */
   private ask<A>(
     jobId: string,
     command: "Read" | "Create" | "Upload",
-    payload: any
-  ): Promise<VoiceJobAnswer<A>> {
-    return new Promise((resolve) =>
+    payload: any,
+    next: (answer: VoiceJobAnswer<A>) => Answer
+  ): Answer {
+    return askLater<Response>((done) =>
       this.deps.actors
         .ref(VoiceJob, jobId)
-        .askNow(command, payload, (answer) => resolve(answer as VoiceJobAnswer<A>))
+        .askNow(command, payload, (answer) => done(() => next(answer as VoiceJobAnswer<A>)))
     )
   }
 
@@ -142,7 +154,7 @@ export class VoiceJobRoutes {
     return isResponse(query) ? query : query.names("include").includes("signed_url")
   }
 
-  private readonly create: Guarded = async (request, using) => {
+  private readonly create: Guarded = (request, using) => {
     const {
       account: { accountId, tier, limits },
       key
@@ -175,13 +187,14 @@ export class VoiceJobRoutes {
     const nowMs = clock()
     const job: Job = { ...read, accountId, keyId: key.keyId, createdMs: nowMs, updatedMs: nowMs }
     actors.watch("voice-job", jobId, () => this.deps.ended?.())
-    const answer = await this.ask<void>(jobId, "Create", { job })
-    if (!("reply" in answer)) return unavailable(answer)
-    const { url, signature, signed } = this.asset(request, jobId, "upload")
-    return ok(
-      { job_id: jobId, upload_url: url, signature, ...(include ? { signed_upload_url: signed } : {}) },
-      201
-    )
+    return this.ask<void>(jobId, "Create", { job }, (answer) => {
+      if (!("reply" in answer)) return unavailable(answer)
+      const { url, signature, signed } = this.asset(request, jobId, "upload")
+      return ok(
+        { job_id: jobId, upload_url: url, signature, ...(include ? { signed_upload_url: signed } : {}) },
+        201
+      )
+    })
   }
 
   private jobIn(params: Params): Omit<Job, "accountId" | "keyId" | "createdMs" | "updatedMs"> | Response {
@@ -234,16 +247,17 @@ export class VoiceJobRoutes {
     return { name, contentType, contentLength, sourceLanguage: source?.code ?? null, targets: read }
   }
 
-  private readonly read: Guarded = async (request, { account }) => {
+  private readonly read: Guarded = (request, { account }) => {
     const jobId = idIn(request, "job_id")
     const include = this.includes(request)
     if (isResponse(jobId)) return jobId
     if (typeof include !== "boolean") return include
-    const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
-    if ("fault" in answer) return unavailable(answer)
-    return "reply" in answer && answer.reply.job.accountId === account.accountId
-      ? ok(this.jobJson(request, jobId, answer.reply, include))
-      : jobNotFound
+    return this.ask<VoiceJobView>(jobId, "Read", {}, (answer) => {
+      if ("fault" in answer) return unavailable(answer)
+      return "reply" in answer && answer.reply.job.accountId === account.accountId
+        ? ok(this.jobJson(request, jobId, answer.reply, include))
+        : jobNotFound
+    })
   }
 
   private jobJson(request: Request, jobId: string, view: VoiceJobView, include: boolean): object {
@@ -276,10 +290,11 @@ export class VoiceJobRoutes {
   }
 
   /** Finds the job of an asset whose signature, in the header or the query, is valid. */
-  private async signed(
+  private signed(
     request: Request,
-    what: string
-  ): Promise<{ readonly jobId: string; readonly view: VoiceJobView } | Response> {
+    what: string,
+    next: (jobId: string, view: VoiceJobView) => Answer
+  ): Answer {
     const jobId = idIn(request, "job_id")
     const query = queryOf(request)
     if (isResponse(jobId) || isResponse(query)) return problem({ _tag: "Forbidden" })
@@ -288,49 +303,63 @@ export class VoiceJobRoutes {
       query.string("X-Signature") ??
       ""
     if (!sameSignature(presented, this.signature(jobId, what))) return problem({ _tag: "Forbidden" })
-    const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
-    if ("reply" in answer) return { jobId, view: answer.reply }
-    return "refuse" in answer ? jobNotFound : unavailable(answer)
+    return this.ask<VoiceJobView>(jobId, "Read", {}, (answer) => {
+      if ("reply" in answer) return next(jobId, answer.reply)
+      return "refuse" in answer ? jobNotFound : unavailable(answer)
+    })
   }
 
-  private readonly upload = async (request: Request): Promise<Response> => {
-    const found = await this.signed(request, "upload")
-    if (isResponse(found)) return found
-    const { jobId, view } = found
-    const { store, clock } = this.deps
-    if (view._tag !== "Waiting" || clock() >= view.job.createdMs + uploadWithinMs)
-      return problem({
-        _tag: "Forbidden",
-        detail: "The file was uploaded already, or the time for it is over."
-      })
-    const wrongLength = invalidAt("/source_file/content_length", "Another length than declared")
-    const declared = request.headers.get("content-length")
-    if (declared !== undefined && Number(declared) !== view.job.contentLength) return wrongLength
+  private readonly upload = (request: Request): Answer =>
+    this.signed(request, "upload", (jobId, view) => {
+      if (view._tag !== "Waiting" || this.deps.clock() >= view.job.createdMs + uploadWithinMs)
+        return problem({
+          _tag: "Forbidden",
+          detail: "The file was uploaded already, or the time for it is over."
+        })
+      const declared = request.headers.get("content-length")
+      return declared !== undefined && Number(declared) !== view.job.contentLength
+        ? wrongLength
+        : this.receive(request, jobId, view.job.contentLength)
+    })
+
+  /** It is not interrupted: the body ends when its client goes, and a file that was received in whole is the
+   *  job's, or deleted. */
+  private receive(request: Request, jobId: string, length: number): Answer {
+    const { store } = this.deps
     const blob = `voice-${jobId}-source-${randomUUID()}`
-    if (!(await takeUpload(store, blob, view.job.contentLength, request.stream))) return wrongLength
-    const answer = await this.ask<void>(jobId, "Upload", { blob })
-    if ("reply" in answer) return noContent
-    await store.blobs.delete(blob)
-    return "refuse" in answer ? problem({ _tag: "Forbidden" }) : unavailable(answer)
+    const refused = (answer: Response): Effect.Effect<Response> =>
+      Effect.as(
+        Effect.promise(() => store.blobs.delete(blob)),
+        answer
+      )
+    const handed = (): Answer =>
+      this.ask<void>(jobId, "Upload", { blob }, (answer) => {
+        if ("reply" in answer) return noContent
+        return refused("refuse" in answer ? problem({ _tag: "Forbidden" }) : unavailable(answer))
+      })
+    return Effect.uninterruptible(
+      Effect.flatMap(takeUpload(store, blob, length, request.stream), (isWhole) =>
+        isWhole ? effectOf<Response>(handed()) : Effect.succeed(wrongLength)
+      )
+    )
   }
 
-  private readonly fetch = async (request: Request): Promise<Response> => {
+  private readonly fetch = (request: Request): Answer => {
     const index = request.params["index"] ?? ""
-    const found = await this.signed(request, `results/${index}`)
-    if (isResponse(found)) return found
-    const { jobId, view } = found
-    const result = view._tag === "Done" ? view.results[Number(index)] : undefined
-    if (result === undefined || result.blob === "") return jobNotFound
-    const { type } = view.job.targets[Number(index)]!
-    return (
-      download(
-        this.deps.store,
-        result.blob,
-        [["Content-Type", type === "text/plain" ? "text/plain; charset=utf-8" : type]],
-        () => {
-          this.deps.actors.ref(VoiceJob, jobId).tell("Fetch", { index: Number(index) })
-        }
-      ) ?? jobNotFound
-    )
+    return this.signed(request, `results/${index}`, (jobId, view) => {
+      const result = view._tag === "Done" ? view.results[Number(index)] : undefined
+      if (result === undefined || result.blob === "") return jobNotFound
+      const { type } = view.job.targets[Number(index)]!
+      return (
+        download(
+          this.deps.store,
+          result.blob,
+          [["Content-Type", type === "text/plain" ? "text/plain; charset=utf-8" : type]],
+          () => {
+            this.deps.actors.ref(VoiceJob, jobId).tell("Fetch", { index: Number(index) })
+          }
+        ) ?? jobNotFound
+      )
+    })
   }
 }

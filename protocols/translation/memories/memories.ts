@@ -2,6 +2,7 @@
  *  addresses are their credentials.
  *  Source: docs/spec/translation.md, section 9. */
 import { randomUUID } from "node:crypto"
+import { Effect } from "effect"
 import { Garbage } from "../../../actors/garbage.ts"
 import {
   Memories,
@@ -12,7 +13,14 @@ import {
   type Memory,
   type MemoryJobView
 } from "../../../actors/memory-job.ts"
-import type { Request, Response, Route } from "../../../runtime/http.ts"
+import {
+  askLater,
+  effectOf,
+  type Answer,
+  type Request,
+  type Response,
+  type Route
+} from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
@@ -42,9 +50,9 @@ import {
   takeUpload
 } from "../endpoint.ts"
 import { jobJson, memoryJson, segmentJson } from "./memories-wire.ts"
-import { LastUsed, MemorySegments, sourceIdOf, targetIdOf } from "./records.ts"
+import { LastUsed, MemorySegments, type MemorySegment, sourceIdOf, targetIdOf } from "./records.ts"
 import { codePoints } from "../../shared/code-points.ts"
-import { yieldToEventLoop } from "../../shared/event-loop.ts"
+import { nextTurn } from "../../shared/event-loop.ts"
 
 export const fileBytesMax = 1_073_741_824
 const fileNameCharsMax = 100
@@ -54,6 +62,9 @@ const filterCharsMin = 2
 const scanRows = 1_000
 const unknownJob: Response = notFound("Job")
 const unknownMemory: Response = notFound("Translation memory")
+const exporting = problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
+const uploaded = problem({ _tag: "Conflict", detail: "The file was uploaded already." })
+const wrongLength = invalid("content_length", "Another length than declared.")
 const assets = "/v3/assets/translation_memories"
 
 export interface MemoryDeps {
@@ -73,6 +84,17 @@ type Asked<A> =
   | { readonly reply: A }
   | { readonly refuse: { readonly _tag: string } }
   | { readonly fault: unknown }
+
+type FoundSegment = MemorySegment & { readonly place: number }
+
+interface SegmentSearch {
+  readonly memoryId: string
+  /** The place after which the search begins. */
+  readonly after: number
+  readonly size: number
+  readonly filter: string
+  readonly cased: boolean
+}
 
 export class MemoryRoutes {
   private readonly deps: MemoryDeps
@@ -109,7 +131,7 @@ export class MemoryRoutes {
     ]
   }
 
-  private with(handle: (memory: Memory, request: Request) => Response | Promise<Response>): Guarded {
+  private with(handle: (memory: Memory, request: Request) => Answer): Guarded {
     return (request, { account }) => {
       const id = idIn(request, "translation_memory_id")
       if (isResponse(id)) return id
@@ -118,13 +140,17 @@ export class MemoryRoutes {
     }
   }
 
+  /** Asks the job's actor, and goes on with its answer. */
   private ask<A>(
     jobId: string,
     command: "Read" | "Declare" | "Export" | "Upload",
-    payload: any
-  ): Promise<Asked<A>> {
-    return new Promise((resolve) =>
-      this.deps.actors.ref(MemoryJob, jobId).askNow(command, payload, (answer) => resolve(answer as Asked<A>))
+    payload: any,
+    next: (answer: Asked<A>) => Answer
+  ): Answer {
+    return askLater<Response>((done) =>
+      this.deps.actors
+        .ref(MemoryJob, jobId)
+        .askNow(command, payload, (answer) => done(() => next(answer as Asked<A>)))
     )
   }
 
@@ -148,9 +174,9 @@ export class MemoryRoutes {
     return ok({ translation_memories: all.slice(from, from + size).map(memoryJson), total_count: all.length })
   }
 
-  private readonly remove = ({ accountId, memoryId }: Memory): Promise<Response> => {
+  private readonly remove = ({ accountId, memoryId }: Memory): Answer => {
     const { store, actors, clean } = this.deps
-    const exporting = MemoryExports.get(store, [memoryId])
+    const underWay = MemoryExports.get(store, [memoryId])
     return durable(
       store,
       [
@@ -158,19 +184,17 @@ export class MemoryRoutes {
         MemoryExports.delete([memoryId]),
         ...(this.deps.shared?.has(memoryId) === true ? [] : [Garbage.put(["memory", memoryId], true)])
       ],
+      () => noContent,
+      () => unknownMemory,
       () => {
-        if (exporting !== undefined)
-          actors.ref(MemoryJob, exporting).tell("Fail", { message: "The translation memory was deleted." })
+        if (underWay !== undefined)
+          actors.ref(MemoryJob, underWay).tell("Fail", { message: "The translation memory was deleted." })
         clean?.()
-        return noContent
-      },
-      () => unknownMemory
+      }
     )
   }
 
-  /** Searches rows in import order, a slice per turn of the event loop, until the page and one more row are
-   *  found. */
-  private readonly segments = async ({ memoryId, segments }: Memory, request: Request): Promise<Response> => {
+  private readonly segments = ({ memoryId, segments }: Memory, request: Request): Answer => {
     const { store, sign } = this.deps
     const query = queryOf(request)
     if (isResponse(query)) return query
@@ -190,50 +214,67 @@ export class MemoryRoutes {
     }
     const fault = faultOf(query)
     if (fault !== undefined) return fault
-    const wanted = cased ? filter : filter.toLowerCase()
-    const has = (text: string): boolean => (cased ? text : text.toLowerCase()).includes(wanted)
-    const found: Array<{
-      readonly place: number
-      readonly text: string
-      readonly targets: ReadonlyArray<readonly [string, string]>
-    }> = []
-    for (let from = after; found.length <= size;) {
-      const rows = MemorySegments.range(store, {
-        prefix: [memoryId],
-        after: [memoryId, from],
-        limit: filter === "" ? size + 1 : scanRows
+    const search = { memoryId, after, size, filter, cased }
+    const answer = (found: ReadonlyArray<FoundSegment>): Response => {
+      const page = found.slice(0, size)
+      const last = page.at(-1)?.place
+      return ok({
+        segments: page.map(({ place, text, targets }) =>
+          segmentJson({
+            id: sourceIdOf(memoryId, place),
+            text,
+            usedMs: LastUsed.get(store, [memoryId, place]),
+            targets: targets.map(([language, target]) => ({
+              id: targetIdOf(memoryId, place, language),
+              language,
+              text: target
+            }))
+          })
+        ),
+        segment_count: segments,
+        ...(found.length > size ? { next_page_cursor: `${last}.${bound(String(last))}` } : {})
       })
-      for (const { key, value } of rows)
-        if (filter === "" || has(value.text) || value.targets.some(([, text]) => has(text))) {
-          found.push({ place: key[1] as number, ...value })
-          if (found.length > size) break
-        }
-      if (rows.length === 0 || filter === "") break
-      from = rows.at(-1)!.key[1] as number
-      await yieldToEventLoop()
-      if (request.signal.aborted) return unavailable()
     }
-    const page = found.slice(0, size)
-    const last = page.at(-1)?.place
-    return ok({
-      segments: page.map(({ place, text, targets }) =>
-        segmentJson({
-          id: sourceIdOf(memoryId, place),
-          text,
-          usedMs: LastUsed.get(store, [memoryId, place]),
-          targets: targets.map(([language, target]) => ({
-            id: targetIdOf(memoryId, place, language),
-            language,
-            text: target
-          }))
-        })
-      ),
-      segment_count: segments,
-      ...(found.length > size ? { next_page_cursor: `${last}.${bound(String(last))}` } : {})
-    })
+    return filter === "" ? answer(this.rowsAfter(search)) : Effect.map(this.found(search), answer)
   }
 
-  private readonly declare: Guarded = async (request, { account: { accountId } }) => {
+  private rowsAfter({ memoryId, after, size }: SegmentSearch): ReadonlyArray<FoundSegment> {
+    const rows = MemorySegments.range(this.deps.store, {
+      prefix: [memoryId],
+      after: [memoryId, after],
+      limit: size + 1
+    })
+    return rows.map(({ key, value }) => ({ place: key[1] as number, ...value }))
+  }
+
+  /** Searches rows in import order, a slice per turn of the event loop, until the page and one more row are
+   *  found. */
+  private readonly found = Effect.fnUntraced(
+    { self: this },
+    function* ({ memoryId, after, size, filter, cased }: SegmentSearch) {
+      const wanted = cased ? filter : filter.toLowerCase()
+      const has = (text: string): boolean => (cased ? text : text.toLowerCase()).includes(wanted)
+      const found: Array<FoundSegment> = []
+      for (let from = after; found.length <= size;) {
+        const rows = MemorySegments.range(this.deps.store, {
+          prefix: [memoryId],
+          after: [memoryId, from],
+          limit: scanRows
+        })
+        for (const { key, value } of rows)
+          if (has(value.text) || value.targets.some(([, text]) => has(text))) {
+            found.push({ place: key[1] as number, ...value })
+            if (found.length > size) break
+          }
+        if (rows.length === 0) break
+        from = rows.at(-1)!.key[1] as number
+        yield* nextTurn
+      }
+      return found
+    }
+  )
+
+  private readonly declare: Guarded = (request, { account: { accountId } }) => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const file = objectIn(params, "source_file")
@@ -271,34 +312,37 @@ export class MemoryRoutes {
       createdMs: nowMs,
       updatedMs: nowMs
     }
-    const answer = await this.ask<void>(jobId, "Declare", { job })
-    return "reply" in answer
-      ? ok(
-          {
-            job_id: jobId,
-            upload_url: this.address(request, jobId, "upload"),
-            expires_at: new Date(nowMs + uploadWithinMs).toISOString()
-          },
-          202
-        )
-      : unavailable(answer)
+    return this.ask<void>(jobId, "Declare", { job }, (answer) =>
+      "reply" in answer
+        ? ok(
+            {
+              job_id: jobId,
+              upload_url: this.address(request, jobId, "upload"),
+              expires_at: new Date(nowMs + uploadWithinMs).toISOString()
+            },
+            202
+          )
+        : unavailable(answer)
+    )
   }
 
-  private readonly export = async ({ accountId, memoryId, name }: Memory): Promise<Response> => {
-    const { store, clock } = this.deps
-    const before = MemoryExports.get(store, [memoryId])
-    const accepted = (jobId: string, status: 200 | 202): Response =>
-      ok({ job_id: jobId, parameters: { translation_memory_id: memoryId } }, status)
-    if (before !== undefined) {
-      const existing = await this.ask<MemoryJobView>(before, "Read", {})
+  private readonly export = (memory: Memory): Answer => {
+    const before = MemoryExports.get(this.deps.store, [memory.memoryId])
+    if (before === undefined) return this.exportAfter(null, memory)
+    return this.ask<MemoryJobView>(before, "Read", {}, (existing) => {
       if ("fault" in existing) return unavailable(existing)
-      if ("reply" in existing && existing.reply._tag === "Exporting")
-        return problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
-      if ("reply" in existing && existing.reply._tag === "Exported" && clock() < existing.reply.expiresMs)
-        return accepted(before, 200)
-    }
+      if ("reply" in existing && existing.reply._tag === "Exporting") return exporting
+      const { clock } = this.deps
+      return "reply" in existing && existing.reply._tag === "Exported" && clock() < existing.reply.expiresMs
+        ? exportAccepted(before, memory, 200)
+        : this.exportAfter(before, memory)
+    })
+  }
+
+  private exportAfter(before: string | null, memory: Memory): Answer {
+    const { accountId, memoryId, name } = memory
     const jobId = randomUUID()
-    const nowMs = clock()
+    const nowMs = this.deps.clock()
     const job: Job = {
       accountId,
       operation: "export",
@@ -310,83 +354,99 @@ export class MemoryRoutes {
       createdMs: nowMs,
       updatedMs: nowMs
     }
-    const answer = await this.ask<void>(jobId, "Export", { job, after: before ?? null })
-    if ("reply" in answer) return accepted(jobId, 202)
-    if ("refuse" in answer)
-      return problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
-    return unavailable(answer)
+    return this.ask<void>(jobId, "Export", { job, after: before }, (answer) => {
+      if ("reply" in answer) return exportAccepted(jobId, memory, 202)
+      return "refuse" in answer ? exporting : unavailable(answer)
+    })
   }
 
-  private readonly job: Guarded = async (request, { account: { accountId } }) => {
+  private readonly job: Guarded = (request, { account: { accountId } }) => {
     const jobId = idIn(request, "job_id")
     if (isResponse(jobId)) return jobId
-    const answer = await this.ask<MemoryJobView>(jobId, "Read", {})
-    if ("fault" in answer) return unavailable(answer)
-    return "reply" in answer && answer.reply.job.accountId === accountId
-      ? ok(jobJson(jobId, answer.reply, this.address(request, jobId, "download")))
-      : unknownJob
+    return this.ask<MemoryJobView>(jobId, "Read", {}, (answer) => {
+      if ("fault" in answer) return unavailable(answer)
+      return "reply" in answer && answer.reply.job.accountId === accountId
+        ? ok(jobJson(jobId, answer.reply, this.address(request, jobId, "download")))
+        : unknownJob
+    })
   }
 
   /** Finds the job in an asset's path when its signature is valid. */
-  private async asset(
+  private asset(
     request: Request,
-    what: "upload" | "download"
-  ): Promise<{ readonly jobId: string; readonly view: MemoryJobView } | Response> {
+    what: "upload" | "download",
+    next: (jobId: string, view: MemoryJobView) => Answer
+  ): Answer {
     const jobId = idIn(request, "job_id")
     if (isResponse(jobId)) return problem({ _tag: "Forbidden" })
     if (!sameSignature(request.params["signature"] ?? "", this.signature(jobId, what)))
       return problem({ _tag: "Forbidden" })
-    const answer = await this.ask<MemoryJobView>(jobId, "Read", {})
-    if ("reply" in answer) return { jobId, view: answer.reply }
-    return "refuse" in answer ? unknownJob : unavailable(answer)
+    return this.ask<MemoryJobView>(jobId, "Read", {}, (answer) => {
+      if ("reply" in answer) return next(jobId, answer.reply)
+      return "refuse" in answer ? unknownJob : unavailable(answer)
+    })
   }
 
-  private readonly upload = async (request: Request): Promise<Response> => {
-    const found = await this.asset(request, "upload")
-    if (isResponse(found)) return found
-    const { jobId, view } = found
-    const { job } = view
-    const { store, clock } = this.deps
-    if (view._tag === "Expired" || (view._tag === "Awaiting" && clock() >= job.createdMs + uploadWithinMs))
-      return problem({ _tag: "Forbidden", detail: "The time for the upload is over." })
-    if (view._tag !== "Awaiting")
-      return problem({ _tag: "Conflict", detail: "The file was uploaded already." })
-    const plain = (type: string): string => type.split(";")[0]!.trim().toLowerCase()
-    if (plain(request.headers.get("content-type") ?? "") !== plain(job.contentType))
-      return invalid("content_type", "Another content type than declared.")
-    const wrongLength = (): Response => invalid("content_length", "Another length than declared.")
-    const declared = request.headers.get("content-length")
-    if (declared !== undefined && Number(declared) !== job.contentLength) return wrongLength()
+  private readonly upload = (request: Request): Answer =>
+    this.asset(request, "upload", (jobId, view) => {
+      const { job } = view
+      if (
+        view._tag === "Expired" ||
+        (view._tag === "Awaiting" && this.deps.clock() >= job.createdMs + uploadWithinMs)
+      )
+        return problem({ _tag: "Forbidden", detail: "The time for the upload is over." })
+      if (view._tag !== "Awaiting") return uploaded
+      const plain = (type: string): string => type.split(";")[0]!.trim().toLowerCase()
+      if (plain(request.headers.get("content-type") ?? "") !== plain(job.contentType))
+        return invalid("content_type", "Another content type than declared.")
+      const declared = request.headers.get("content-length")
+      if (declared !== undefined && Number(declared) !== job.contentLength) return wrongLength
+      return this.receive(request, jobId, job.contentLength)
+    })
+
+  /** It is not interrupted: the body ends when its client goes, and a file that was received in whole is the
+   *  job's, or deleted. */
+  private receive(request: Request, jobId: string, length: number): Answer {
+    const { store } = this.deps
     const blob = `tm-${jobId}-${randomUUID()}`
-    if (!(await takeUpload(store, blob, job.contentLength, request.stream))) return wrongLength()
-    const answer = await this.ask<void>(jobId, "Upload", { blob })
-    if ("reply" in answer) return { status: 200, headers: noStore, body: "" }
-    await store.blobs.delete(blob)
-    return "refuse" in answer
-      ? problem({ _tag: "Conflict", detail: "The file was uploaded already." })
-      : unavailable(answer)
-  }
-
-  private readonly fetch = async (request: Request): Promise<Response> => {
-    const found = await this.asset(request, "download")
-    if (isResponse(found)) return found
-    const { jobId, view } = found
-    const { store, actors, clock } = this.deps
-    if (view._tag === "Expired" || (view._tag === "Exported" && clock() >= view.expiresMs))
-      return problem({ _tag: "Gone" })
-    if (view._tag !== "Exported") return unknownJob
-    return (
-      download(
-        store,
-        view.blob,
-        [
-          ["Content-Type", "application/xml"],
-          ["Content-Disposition", `attachment; filename="${view.job.memoryId}.tmx"`]
-        ],
-        () => {
-          actors.ref(MemoryJob, jobId).tell("Fetch", {})
-        }
-      ) ?? problem({ _tag: "Gone" })
+    const refused = (answer: Response): Effect.Effect<Response> =>
+      Effect.as(
+        Effect.promise(() => store.blobs.delete(blob)),
+        answer
+      )
+    const handed = (): Answer =>
+      this.ask<void>(jobId, "Upload", { blob }, (answer) => {
+        if ("reply" in answer) return { status: 200, headers: noStore, body: "" }
+        return refused("refuse" in answer ? uploaded : unavailable(answer))
+      })
+    return Effect.uninterruptible(
+      Effect.flatMap(takeUpload(store, blob, length, request.stream), (isWhole) =>
+        isWhole ? effectOf<Response>(handed()) : Effect.succeed(wrongLength)
+      )
     )
   }
+
+  private readonly fetch = (request: Request): Answer =>
+    this.asset(request, "download", (jobId, view) => {
+      const { store, actors, clock } = this.deps
+      if (view._tag === "Expired" || (view._tag === "Exported" && clock() >= view.expiresMs))
+        return problem({ _tag: "Gone" })
+      if (view._tag !== "Exported") return unknownJob
+      return (
+        download(
+          store,
+          view.blob,
+          [
+            ["Content-Type", "application/xml"],
+            ["Content-Disposition", `attachment; filename="${view.job.memoryId}.tmx"`]
+          ],
+          () => {
+            actors.ref(MemoryJob, jobId).tell("Fetch", {})
+          }
+        ) ?? problem({ _tag: "Gone" })
+      )
+    })
 }
+
+const exportAccepted = (jobId: string, { memoryId }: Memory, status: 200 | 202): Response =>
+  ok({ job_id: jobId, parameters: { translation_memory_id: memoryId } }, status)

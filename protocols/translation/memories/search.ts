@@ -60,9 +60,11 @@ export class MemorySearch {
     return targets.length === 0 ? undefined : { memory, targets, threshold }
   }
 
+  /** Rejects when `signal` aborts. */
   async find(
     { memory: { memoryId }, targets, threshold }: MemoryUse,
-    source: string
+    source: string,
+    signal?: AbortSignal
   ): Promise<MemoryHit | undefined> {
     const text = normalized(source)
     if (text === "") return undefined
@@ -81,10 +83,11 @@ export class MemorySearch {
     for (const place of exactPlaces(this.store, memoryId, text)) measure(place)
     const exact = found.best as MemoryHit | undefined
     if (exact !== undefined || threshold >= 100) return exact
-    const likely = await (await this.indexOf(memoryId)).likely(text, threshold, yieldToEventLoop)
+    const breath = (): Promise<void> => yieldToEventLoop(signal)
+    const likely = await (await this.indexOf(memoryId)).likely(text, threshold, breath)
     for (let i = 0; i < likely.length && i < measuredMax; i++) {
       if (found.best !== undefined && likely[i]!.ceiling <= found.best.similarity) break
-      if (i % measuredSlice === measuredSlice - 1) await yieldToEventLoop()
+      if (i % measuredSlice === measuredSlice - 1) await breath()
       measure(likely[i]!.place)
     }
     return found.best

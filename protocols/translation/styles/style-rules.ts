@@ -2,7 +2,7 @@
  *  have ids of their own, and the version increases with each change; every answer is sent after its commit.
  *  Source: docs/spec/translation.md, section 10. */
 import { randomUUID } from "node:crypto"
-import type { Request, Response, Route } from "../../../runtime/http.ts"
+import type { Answer, Request, Response, Route } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { RawParams, Params } from "../../shared/params.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
@@ -171,7 +171,7 @@ export class StyleRoutes {
     ]
   }
 
-  private with(handle: (list: StyleList, request: Request) => Response | Promise<Response>): Guarded {
+  private with(handle: (list: StyleList, request: Request) => Answer): Guarded {
     return (request, { account }) => {
       const id = idIn(request, "style_id")
       if (isResponse(id)) return id
@@ -180,10 +180,8 @@ export class StyleRoutes {
     }
   }
 
-  private one(
-    handle: (list: StyleList, instruction: Instruction, request: Request) => Response | Promise<Response>
-  ) {
-    return (list: StyleList, request: Request): Response | Promise<Response> => {
+  private one(handle: (list: StyleList, instruction: Instruction, request: Request) => Answer) {
+    return (list: StyleList, request: Request): Answer => {
       const id = idIn(request, "instruction_id")
       if (isResponse(id)) return id
       const instruction = list.instructions.find((one) => one.id === id)
@@ -191,7 +189,7 @@ export class StyleRoutes {
     }
   }
 
-  private own(list: StyleList, change: () => Promise<Response>): Response | Promise<Response> {
+  private own(list: StyleList, change: () => Answer): Answer {
     return this.fixtures.includes(list) ? problem({ _tag: "Forbidden" }) : change()
   }
 
@@ -199,7 +197,7 @@ export class StyleRoutes {
     list: StyleList,
     change: Partial<StyleList>,
     answer: (changed: StyleList) => Response
-  ): Response | Promise<Response> {
+  ): Answer {
     const changed = { ...list, ...change, version: list.version + 1, updatedMs: this.clock() }
     return this.own(list, () =>
       durable(
@@ -266,21 +264,21 @@ export class StyleRoutes {
     )
   }
 
-  private readonly rename = (list: StyleList, request: Request): Response | Promise<Response> => {
+  private readonly rename = (list: StyleList, request: Request): Answer => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const name = textIn(params, "name", nameCharsMax)
     return faultOf(params) ?? this.change(list, { name }, (changed) => ok(styleJson(changed, true)))
   }
 
-  private readonly configure = (list: StyleList, request: Request): Response | Promise<Response> => {
+  private readonly configure = (list: StyleList, request: Request): Answer => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const rules = checkedRules(params.raw)
     return isResponse(rules) ? rules : this.change(list, { rules }, (changed) => ok(styleJson(changed, true)))
   }
 
-  private readonly instruct = (list: StyleList, request: Request): Response | Promise<Response> => {
+  private readonly instruct = (list: StyleList, request: Request): Answer => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const instruction = instructionIn(params, list.language, randomUUID())
@@ -294,11 +292,7 @@ export class StyleRoutes {
     )
   }
 
-  private readonly reword = (
-    list: StyleList,
-    { id }: Instruction,
-    request: Request
-  ): Response | Promise<Response> => {
+  private readonly reword = (list: StyleList, { id }: Instruction, request: Request): Answer => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const instruction = instructionIn(params, list.language, id)

@@ -15,7 +15,7 @@ import type { Customization, Customizations } from "./customizations.ts"
 import { TranslationCache } from "./cache.ts"
 import { refusalOfEngineFault, callTranslator } from "./translator-call.ts"
 import type { KeyInUse } from "../account/keys.ts"
-import { answerReserved } from "../account/reserved-work.ts"
+import { answerBooked, answerReserved } from "../account/reserved-work.ts"
 import type { MemorySearch } from "../memories/search.ts"
 import { durable } from "../endpoint.ts"
 import { piecesOfText, TranslationUnit } from "./translation-unit.ts"
@@ -114,13 +114,8 @@ export class TextTranslation {
       engineIds: new Set(),
       cachePrefix: cachePrefix(using.account.accountId, options, customization)
     }
-    const finish = (): Response | Promise<Response> => {
-      const booked = reservation.book(characters, tag)
-      const respond = (): Response | Promise<Response> => this.recordMemoryUse(run, () => answer(run))
-      return booked === undefined
-        ? respond()
-        : booked.then(respond, (cause: unknown) => problem({ _tag: "Down", status: 504, cause }))
-    }
+    const finish = (): Answer =>
+      answerBooked(reservation.book(characters, tag), () => this.recordMemoryUse(run, () => answer(run)))
     let jobs: ReadonlyArray<PendingText> | Refusal
     try {
       jobs = this.plan(run)
@@ -170,7 +165,7 @@ export class TextTranslation {
   private recordMemoryUse(
     { customization: { memory }, applied }: TranslateRun,
     answered: () => Response
-  ): Response | Promise<Response> {
+  ): Answer {
     const { memories, store, clock } = this.deps
     return memory === undefined || applied.length === 0
       ? answered()
@@ -252,9 +247,9 @@ export class TextTranslation {
     return Effect.forEach(
       jobs,
       ({ unit, source }) =>
-        Effect.promise(async () => {
+        Effect.promise(async (signal) => {
           if (source.base === memory.memory.source)
-            applied.push(...(await unit.applyMemory(memory, this.deps.memories)))
+            applied.push(...(await unit.applyMemory(memory, this.deps.memories, signal)))
           if (terms !== undefined) unit.protect(terms)
         }),
       { discard: true }

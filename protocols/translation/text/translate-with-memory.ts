@@ -72,7 +72,7 @@ export const translateWithMemory = (
       splitIntoSentences(pieces, split, source.base, draft)
       const unit = new TranslationUnit(text, draft, own?.coded === true)
       if (memory !== undefined && memory.memory.source === source.base)
-        places.push(...(yield* Effect.promise(() => unit.applyMemory(memory, memories))))
+        places.push(...(yield* Effect.promise((signal) => unit.applyMemory(memory, memories, signal))))
       if (terms !== undefined) unit.protect(terms)
       units.push(unit)
     }

@@ -67,10 +67,15 @@ export class TranslationUnit {
     this.translations = new Array(draft.sentences.length).fill(undefined)
   }
 
-  /** Looks up the whole text first, then each sentence. Resolves with the places of the segments used. */
-  async applyMemory(use: MemoryUse, search: Pick<MemorySearch, "find">): Promise<ReadonlyArray<number>> {
+  /** Looks up the whole text first, then each sentence. Resolves with the places of the segments used; rejects
+   *  when `signal` aborts. */
+  async applyMemory(
+    use: MemoryUse,
+    search: Pick<MemorySearch, "find">,
+    signal?: AbortSignal
+  ): Promise<ReadonlyArray<number>> {
     if (!this.markup) {
-      const hit = await search.find(use, this.source)
+      const hit = await search.find(use, this.source, signal)
       if (hit !== undefined) {
         const { source } = this
         const end = source.trimEnd().length
@@ -87,7 +92,7 @@ export class TranslationUnit {
     }
     const places: Array<number> = []
     for (const [i, sentence] of this.draft.sentences.entries()) {
-      const hit = await search.find(use, textOf(sentence, this.markup))
+      const hit = await search.find(use, textOf(sentence, this.markup), signal)
       if (hit === undefined) continue
       this.translations[i] = repaired(sentence.segment, answerWith(sentence, hit.target))
       this.verbatim.add(i)

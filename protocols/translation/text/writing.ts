@@ -4,10 +4,10 @@
 import { Effect } from "effect"
 import type { EngineFault, Engines } from "../../../actors/engines/ports.ts"
 import { edited } from "../../../actors/engines/correction/worker-corrector.ts"
-import type { Response, Route } from "../../../runtime/http.ts"
+import type { Answer, Response, Route } from "../../../runtime/http.ts"
 import { refusalOfEngineFault } from "./translator-call.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
-import { answerReserved } from "../account/reserved-work.ts"
+import { answerBooked, answerReserved } from "../account/reserved-work.ts"
 import { languageOf, writeLanguages, writeStyled, type SupportedLanguage } from "../languages.ts"
 import { isRefusal, problem, type Refusal } from "../problems.ts"
 import { bodyOf, buffered, faultOf, isResponse, ok } from "../endpoint.ts"
@@ -111,7 +111,7 @@ export class Writing {
       const reservation = this.usage.reserve(using, "write", characters)
       if (isRefusal(reservation)) return problem(reservation)
       const work = Effect.forEach(jobs, (job) => this.improved(operation, job), { concurrency: 4 })
-      const finish = (improved: ReadonlyArray<string>): Response | Promise<Response> => {
+      const finish = (improved: ReadonlyArray<string>): Answer => {
         const answer = (): Response =>
           ok({
             improvements: jobs.map(({ detected, target: { code: language } }, i) => ({
@@ -120,10 +120,7 @@ export class Writing {
               target_language: language
             }))
           })
-        const booked = reservation.book(characters, tag)
-        return booked === undefined
-          ? answer()
-          : booked.then(answer, (cause: unknown) => problem({ _tag: "Down", status: 504, cause }))
+        return answerBooked(reservation.book(characters, tag), answer)
       }
       return answerReserved({ reservation, work: Effect.mapError(work, refusalOfEngineFault), finish })
     }

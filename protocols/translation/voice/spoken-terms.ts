@@ -3,7 +3,7 @@
  *  Source: docs/spec/translation.md, section 11. */
 import { Schema } from "effect"
 import { randomUUID } from "node:crypto"
-import type { Request, Response, Route } from "../../../runtime/http.ts"
+import type { Answer, Request, Response, Route } from "../../../runtime/http.ts"
 import { table, type Store } from "../../../storage/store.ts"
 import type { Params } from "../../shared/params.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
@@ -179,7 +179,7 @@ export class SpokenTermsRoutes {
       .sort((a, b) => a.createdMs - b.createdMs)
   }
 
-  private with(handle: (terms: SpokenTerms, request: Request) => Response | Promise<Response>): Guarded {
+  private with(handle: (terms: SpokenTerms, request: Request) => Answer): Guarded {
     return (request, { account }) => {
       const id = idIn(request, "spoken_terms_id")
       if (isResponse(id)) return id
@@ -188,11 +188,7 @@ export class SpokenTermsRoutes {
     }
   }
 
-  private requestedList(
-    terms: SpokenTerms,
-    request: Request,
-    handle: (list: TermList) => Response | Promise<Response>
-  ): Response | Promise<Response> {
+  private requestedList(terms: SpokenTerms, request: Request, handle: (list: TermList) => Answer): Answer {
     const query = queryOf(request)
     if (isResponse(query)) return query
     const language = languageIn(query)
@@ -201,7 +197,7 @@ export class SpokenTermsRoutes {
     return list === undefined ? notFound("Term list") : handle(list)
   }
 
-  private keep(terms: SpokenTerms, answer: (stored: SpokenTerms) => Response): Promise<Response> {
+  private keep(terms: SpokenTerms, answer: (stored: SpokenTerms) => Response): Answer {
     return durable(
       this.store,
       [SpokenTermsTable.put([terms.accountId, terms.termsId], terms, "present")],
@@ -240,7 +236,7 @@ export class SpokenTermsRoutes {
     )
   }
 
-  private readonly patch = (terms: SpokenTerms, request: Request): Response | Promise<Response> => {
+  private readonly patch = (terms: SpokenTerms, request: Request): Answer => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const name = params.has("name") ? nameIn(params) : terms.name
@@ -260,7 +256,7 @@ export class SpokenTermsRoutes {
     )
   }
 
-  private readonly replace = (terms: SpokenTerms, request: Request): Response | Promise<Response> => {
+  private readonly replace = (terms: SpokenTerms, request: Request): Answer => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const list = listIn(params)

@@ -3,13 +3,23 @@
  *  Source: docs/spec/translation.md, section 12. */
 import { randomUUID } from "node:crypto"
 import { Effect, Option } from "effect"
-import type { RecognizerClaim } from "../../../actors/engines/ports.ts"
+import type { RecognizerClaim, RecognizerLease } from "../../../actors/engines/ports.ts"
 import { decoderFor } from "../../../actors/engines/speech/decoder.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
 import { connectWithinMs, VoiceSession, VoiceTokens } from "../../../actors/voice-session.ts"
 import { leaseMs, liveClaim } from "../../../actors/voice/pipeline.ts"
 import type { VoiceConfig } from "../../../actors/voice/session-types.ts"
-import { json, type Request, type Response, type Route, type SocketRoute } from "../../../runtime/http.ts"
+import {
+  askLater,
+  flatMapLater,
+  json,
+  type Answer,
+  type Later,
+  type Request,
+  type Response,
+  type Route,
+  type SocketRoute
+} from "../../../runtime/http.ts"
 import { readBody, readForm } from "../../shared/body.ts"
 import { Params } from "../../shared/params.ts"
 import { Glossaries } from "../glossaries/records.ts"
@@ -277,7 +287,7 @@ export class Voice {
     }
   }
 
-  private readonly renew: Guarded = async (request, using) => {
+  private readonly renew: Guarded = (request, using) => {
     const query = readForm(request.query)
     if ("_tag" in query) return problem(query)
     const presented = new Params(query.bag).string("token")
@@ -286,38 +296,45 @@ export class Voice {
     const row = VoiceTokens.get(this.deps.store, [hash])
     if (row === undefined || row.accountId !== using.account.accountId) return problem({ _tag: "Forbidden" })
     const claim = this.claims.get(row.sessionId)
-    // The token stays good for another try.
-    if (claim !== undefined && !(await this.reclaimed(claim))) return down("no recognizer is free")
+    if (claim === undefined) return this.renewed(request, row.sessionId, hash)
+    // Without a recognizer the token stays good for another try.
+    return flatMapLater<boolean, Response>(this.reclaimed(claim), (isReclaimed) =>
+      isReclaimed ? this.renewed(request, row.sessionId, hash) : down("no recognizer is free")
+    )
+  }
+
+  private renewed(request: Request, sessionId: string, presented: string): Answer {
     const token = this.deps.newToken()
-    return new Promise((resolve) =>
+    return askLater<Response>((done) =>
       this.deps.actors
-        .ref(VoiceSession, row.sessionId)
-        .askNow("Renew", { presented: hash, token: this.deps.hashToken(token) }, (answer) => {
+        .ref(VoiceSession, sessionId)
+        .askNow("Renew", { presented, token: this.deps.hashToken(token) }, (answer) => {
           if ("reply" in answer) {
-            this.connections.get(row.sessionId)?.replaced()
-            return resolve(this.opened(request, row.sessionId, token))
+            this.connections.get(sessionId)?.replaced()
+            return done(() => this.opened(request, sessionId, token))
           }
           if ("refuse" in answer && answer.refuse._tag === "TokenMisused")
-            this.connections.get(row.sessionId)?.misused()
-          resolve("refuse" in answer ? problem({ _tag: "Forbidden" }) : down(answer))
+            this.connections.get(sessionId)?.misused()
+          done(() => ("refuse" in answer ? problem({ _tag: "Forbidden" }) : down(answer)))
         })
     )
   }
 
-  /** Takes the recognizer of a returning session again, before those that are new. */
-  private async reclaimed(claim: RecognizerClaim): Promise<boolean> {
+  /** Takes the recognizer of a returning session again, before those that are new. Who waits for one leaves
+   *  the queue when the client goes. */
+  private reclaimed(claim: RecognizerClaim): Later<boolean> {
     const { places } = this.deps.engines.recognizer
-    const lease =
-      places.reserve(claim) ??
-      (await Effect.runPromise(
-        places.lease({ ...claim, urgent: true }).pipe(
-          Effect.timeoutOption(reclaimMs),
-          Effect.map(Option.getOrUndefined),
-          Effect.catch(() => Effect.succeed(undefined))
-        )
-      ))
-    lease?.renew(connectWithinMs)
-    return lease !== undefined
+    const extended = (lease: RecognizerLease): boolean => {
+      lease.renew(connectWithinMs)
+      return true
+    }
+    const reserved = places.reserve(claim)
+    if (reserved !== undefined) return extended(reserved)
+    return places.lease({ ...claim, urgent: true }).pipe(
+      Effect.timeoutOption(reclaimMs),
+      Effect.map((lease) => Option.isSome(lease) && extended(lease.value)),
+      Effect.catch(() => Effect.succeed(false))
+    )
   }
 
   private upgrade(request: Request): { readonly accept: SocketData } | Response {

@@ -1,6 +1,6 @@
 /** Wires up document translation: the job as an actor with its ports, its routes, and the removal of what a
  *  crash left behind. Part of the composition root. */
-import { Context } from "effect"
+import { Context, Effect } from "effect"
 import { DocumentJob } from "../../../actors/document-job.ts"
 import type { TranslationOptions } from "../../../actors/documents/meta.ts"
 import { DocumentWork } from "../../../actors/documents/ports.ts"
@@ -45,6 +45,6 @@ export const documentCustomizations = ({
 export const documentService = async (deps: DocumentDeps): Promise<DocumentRoutes> => {
   const service = new DocumentRoutes(deps)
   deps.actors.host(DocumentJob, Context.make(DocumentWork, service.worker))
-  await service.recover()
+  await Effect.runPromise(service.recover())
   return service
 }

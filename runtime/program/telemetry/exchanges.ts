@@ -10,6 +10,7 @@ import {
   type Route,
   type Service,
   type Sink,
+  type Streaming,
   type SocketRoute
 } from "../../http.ts"
 import type { Log } from "../../kind.ts"
@@ -149,18 +150,36 @@ class HeardService {
     request: RefusedRequest,
     route: string | undefined,
     response: Response,
-    body: (sink: Sink) => Promise<void> | void
+    body: Streaming
   ): Response {
+    const cut = (sink: Sink, cause: unknown): void => {
+      if (!sink.signal.aborted)
+        this.write("error", "an answer was cut", request, route, { ...response, cause })
+    }
+    const heard = async (sink: Sink, writing: Promise<void> | void): Promise<void> => {
+      try {
+        await writing
+      } catch (cause) {
+        cut(sink, cause)
+        throw cause
+      }
+    }
     return {
       ...response,
-      body: async (sink) => {
+      body: (sink) => {
+        let writing: ReturnType<Streaming>
         try {
-          await body(sink)
+          writing = body(sink)
         } catch (cause) {
-          if (!sink.signal.aborted)
-            this.write("error", "an answer was cut", request, route, { ...response, cause })
+          cut(sink, cause)
           throw cause
         }
+        if (!Effect.isEffect(writing)) return heard(sink, writing as Promise<void> | void)
+        return Effect.onError(writing as Effect.Effect<void>, (cause) =>
+          Effect.sync(() => {
+            if (!Cause.hasInterruptsOnly(cause)) cut(sink, Cause.squash(cause))
+          })
+        )
       }
     }
   }

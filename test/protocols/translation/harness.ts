@@ -10,7 +10,7 @@ import {
   type TranslateRequest,
   type Translator
 } from "../../../actors/engines/ports.ts"
-import type { Request, Response, Route, Service } from "../../../runtime/http.ts"
+import type { Request, Response, Route, Service, Streaming } from "../../../runtime/http.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
 import { KeyRing } from "../../../protocols/translation/account/keys.ts"
 import {
@@ -180,22 +180,21 @@ const bytesOf = (body: unknown): Uint8Array => {
 
 const textOf = (body: Response["body"]): string => (typeof body === "string" ? body : "")
 
-const streamed = async (
-  body: Extract<Response["body"], (...parameters: any) => any>,
-  signal: AbortSignal
-): Promise<string> => {
+const streamed = async (body: Streaming, signal: AbortSignal): Promise<string> => {
   const parts: Array<Buffer> = []
   const write = (chunk: string | Uint8Array): boolean => {
     parts.push(Buffer.from(chunk))
     return true
   }
-  await body({
+  const writing = body({
     write,
     send: write,
     drained: () => Promise.resolve(),
     end: () => Promise.resolve(true),
     signal
   })
+  if (Effect.isEffect(writing)) await Effect.runPromise(writing as Effect.Effect<void>, { signal })
+  else await writing
   return Buffer.concat(parts).toString()
 }
 

@@ -2,7 +2,7 @@
 import { connect, type Socket as Wire } from "node:net"
 import { Deferred, Effect } from "effect"
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest"
-import { BodyFault, json, type Answer, type Service } from "../../../runtime/http.ts"
+import { BodyFault, json, type Answer, type Service, type Sink } from "../../../runtime/http.ts"
 import { bind as bindNode } from "../../../runtime/transport/node.ts"
 import { type Bind, listenBy, type Server } from "../../../runtime/transport/server.ts"
 import { bind as bindUws } from "../../../runtime/transport/uws.ts"
@@ -19,19 +19,35 @@ for (const [name, bind] of [
     let begun = Deferred.makeUnsafe<void>()
     let released = Deferred.makeUnsafe<void>()
 
-    const holding = (work: Effect.Effect<typeof done>): Effect.Effect<typeof done> =>
+    const holding = <A>(work: Effect.Effect<A>): Effect.Effect<A> =>
       Effect.suspend(() => {
         runs++
         Deferred.doneUnsafe(begun, Effect.void)
         return work
       }).pipe(Effect.ensuring(Effect.sync(() => Deferred.doneUnsafe(released, Effect.void))))
 
+    const first = (sink: Sink): Effect.Effect<void> => Effect.sync(() => void sink.send("first"))
+    const streamed = (body: (sink: Sink) => Effect.Effect<void>): Answer => ({
+      status: 200,
+      body: (sink) => holding(body(sink))
+    })
+
     const answers: Readonly<Record<string, () => Answer>> = {
       "/now": () => holding(Effect.succeed(done)),
       "/later": () => holding(Effect.as(Effect.yieldNow, done)),
       "/never": () => holding(Effect.never),
       "/defect": () => holding(Effect.andThen(Effect.yieldNow, Effect.die(new Error("broken")))),
-      "/too-large": () => holding(Effect.die(new BodyFault("too-large")))
+      "/too-large": () => holding(Effect.die(new BodyFault("too-large"))),
+      "/body/now": () => streamed((sink) => Effect.sync(() => void sink.write("whole"))),
+      "/body/later": () =>
+        streamed((sink) =>
+          Effect.andThen(
+            Effect.yieldNow,
+            Effect.sync(() => void sink.write("whole"))
+          )
+        ),
+      "/body/never": () => streamed((sink) => Effect.andThen(first(sink), Effect.never)),
+      "/body/defect": () => streamed((sink) => Effect.andThen(first(sink), Effect.die(new Error("broken"))))
     }
     const service: Service = {
       name: "effects",
@@ -79,6 +95,33 @@ for (const [name, bind] of [
       wire.destroy()
       await wait(released)
       expect((await get("/now")).status).toBe(200)
+    })
+
+    it("runs the Effect that writes a body once, to its end", async () => {
+      for (const path of ["/body/now", "/body/later"]) expect(await (await get(path)).text()).toBe("whole")
+      expect(runs).toBe(2)
+    })
+
+    it("interrupts the Effect that writes a body when its client goes", async () => {
+      const wire = asked("/body/never")
+      await wait(begun)
+      wire.destroy()
+      await wait(released)
+    })
+
+    it("cuts the connection of a body whose Effect fails, and of one that outlasts the drain", async () => {
+      await expect(get("/body/defect").then((answer) => answer.text())).rejects.toThrow()
+      await wait(released)
+      begun = Deferred.makeUnsafe()
+      released = Deferred.makeUnsafe()
+      const answer = await get("/body/never")
+      await wait(begun)
+      const text = answer.text()
+      text.catch(() => {})
+      await server.drain(0)
+      await wait(released)
+      await expect(text).rejects.toThrow()
+      await open()
     })
 
     it("interrupts what outlasts the drain: the client hears 503", async () => {

@@ -1,7 +1,8 @@
-import { beforeEach, describe, expect, it } from "vitest"
+import { beforeEach, describe, expect, it, vi } from "vitest"
 import { distance } from "fastest-levenshtein"
 import { SimilarityIndex, similarityOf } from "../../../../protocols/translation/memories/similarity.ts"
 import { tmxOf, until } from "./tmx-files.ts"
+import { unheard } from "../../../answer.ts"
 import { TranslationHarness, type Answer } from "../harness.ts"
 
 let world: TranslationHarness
@@ -346,6 +347,27 @@ describe("lists and segments (translation 9.2–9.4, 9.9)", () => {
     expect([first.segments.length, first.segment_count]).toEqual([1, 3])
     const second = await found(`filter_text=apfel&page_size=1&page_cursor=${first.next_page_cursor}`)
     expect([second.segments[0].source_text, second.next_page_cursor]).toEqual(["APFEL zwei", undefined])
+  })
+  it("a search whose client goes reads no further", async () => {
+    const id = await memoryOf([{ de: "Apfel", en: "Pear" }])
+    const range = vi.spyOn(world.store, "range")
+    const looks = (): number =>
+      range.mock.calls.filter(([table]) => table === "translation-memory-segments").length
+    try {
+      const client = new AbortController()
+      const path = `/v3/translation_memories/${id}/segments`
+      const query = "filter_text=none"
+      const answer = world.call({ method: "GET", path, query, signal: client.signal })
+      expect(looks()).toBe(1)
+      client.abort()
+      expect((await answer).status).toBe(unheard)
+      for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+      expect(looks()).toBe(1)
+      expect((await world.call({ method: "GET", path, query })).status).toBe(200)
+      expect(looks()).toBe(3)
+    } finally {
+      range.mockRestore()
+    }
   })
   it("9.4 a foreign, damaged or filter-mismatched cursor, a filter of one character, page_size 0 or 101: 400", async () => {
     const [one, two] = [

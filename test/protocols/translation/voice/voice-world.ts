@@ -237,7 +237,8 @@ export class VoiceWorld {
     query: string,
     body?: unknown,
     key = this.secret,
-    headers: Record<string, string> = {}
+    headers: Record<string, string> = {},
+    signal?: AbortSignal
   ): Promise<{ status: number; body: any }> {
     const answer = await fetch(`http://127.0.0.1:${this.server.port}/v3/voice/realtime${query}`, {
       method,
@@ -246,7 +247,8 @@ export class VoiceWorld {
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
         ...headers
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) })
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(signal === undefined ? {} : { signal })
     })
     return { status: answer.status, body: await answer.json() }
   }
@@ -255,8 +257,9 @@ export class VoiceWorld {
     return this.call("POST", "", { source_media_content_type: pcm, ...body }, key, headers)
   }
 
-  renew(token: string | undefined, key?: string) {
-    return this.call("GET", token === undefined ? "" : `?token=${encodeURIComponent(token)}`, undefined, key)
+  renew(token: string | undefined, key?: string, signal?: AbortSignal) {
+    const query = token === undefined ? "" : `?token=${encodeURIComponent(token)}`
+    return this.call("GET", query, undefined, key, {}, signal)
   }
 
   listen({ streaming_url, token }: { streaming_url: string; token: string }, msgpack = false): Listener {
