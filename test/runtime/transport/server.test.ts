@@ -6,7 +6,7 @@ import { request as httpsRequest } from "node:https"
 import net from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import { WebSocket } from "ws"
 import { json, type Request, type Service, type Socket } from "../../../runtime/http.ts"
 import { type Bind, listenBy, type ListenOptions, type Server } from "../../../runtime/transport/server.ts"
@@ -668,7 +668,7 @@ for (const [name, bind] of adapters)
       await new Promise((resolve) => ws.on("open", resolve))
       const closed = new Promise((resolve) => ws.on("close", resolve))
       const slow = fetch(`http://127.0.0.1:${other.port}/slow`)
-      await tick(30)
+      await vi.waitFor(() => expect(other.load().requests).toBe(1), { timeout: 10_000, interval: 1 })
       const draining = other.drain(2_000)
       expect(await closed).toBe(1001)
       expect((await slow).status).toBe(200)
