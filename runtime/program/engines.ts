@@ -17,7 +17,8 @@ import { firefox } from "../../actors/engines/translation/firefox.ts"
 import { openaiUpstream } from "../../actors/engines/translation/openai-upstream.ts"
 import { openaiTranscription } from "../../actors/engines/speech/openai-transcription.ts"
 import { sherpa } from "../../actors/engines/speech/sherpa.ts"
-import { cacheFolderOf, type Config } from "./config/config.ts"
+import { openCacheFolder } from "./cache-folder.ts"
+import type { Config } from "./config/config.ts"
 import { Actors, type ActorSystem } from "../registry.ts"
 import { Configuration, step } from "./parts.ts"
 import { Telemetry } from "./telemetry/telemetry.ts"
@@ -66,7 +67,7 @@ export const buildEngines = (config: Config, system: ActorSystem, starts: Engine
       : pocketsphinx({
           system,
           starts,
-          cacheFolder: cacheFolderOf(config),
+          cacheFolder: openCacheFolder(config),
           sessionsMax: config.sttMaxSessions
         })
   if (embedded !== undefined) listeners.push(embedded)

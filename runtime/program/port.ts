@@ -3,7 +3,8 @@
 import { Context, Effect, Layer, type Scope } from "effect"
 import { bindWith } from "../transport/listen.ts"
 import type { Server } from "../transport/server.ts"
-import { cacheFolderOf, type Config } from "./config/config.ts"
+import { openCacheFolder } from "./cache-folder.ts"
+import type { Config } from "./config/config.ts"
 import { Configuration, Logging, opening, type StartFault } from "./parts.ts"
 
 /** Binds the configured port; the listener is drained and closed with the scope. */
@@ -15,7 +16,7 @@ export const bound = (config: Config): Effect.Effect<Server, StartFault, Scope.S
       host: config.host,
       port: config.port,
       trustedProxies: config.trustedProxies,
-      cacheFolder: cacheFolderOf(config),
+      cacheFolder: openCacheFolder(config),
       ...(config.tlsCert === undefined || config.tlsKey === undefined
         ? {}
         : { tls: { certFile: config.tlsCert, keyFile: config.tlsKey } })

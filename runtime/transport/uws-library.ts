@@ -113,7 +113,7 @@ const isCopy = (file: string, binary: string): boolean => {
 /** Makes a folder that only this user may enter, because who can write there could exchange a library between
  *  its check and its loading. */
 const ownFolder = (folder: string): void => {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 })
   const { uid, mode } = lstatSync(folder)
   if (uid !== process.getuid?.()) throw new Error(`${folder} belongs to another user`)
   if ((mode & 0o077) !== 0) chmodSync(folder, 0o700)
@@ -181,7 +181,10 @@ const load = (cacheFolder: string | undefined): Library => {
   } catch (cause) {
     if (!firstLine(cause).includes(`\`${glibc.from}' not found`)) throw cause
   }
-  return loadCopy(cacheFolder ?? join(packageFolder(), "../.cache/troupe"))
+  if (cacheFolder !== undefined) return loadCopy(cacheFolder)
+  const shared = join(packageFolder(), "../.cache/troupe")
+  mkdirSync(shared, { recursive: true })
+  return loadCopy(shared)
 }
 
 let loaded: Library | undefined

@@ -56,7 +56,7 @@ const saturating = async (cacheFolder: string): Promise<Uint8Array> => {
     "$1.trunc_sat_$2"
   )
   const { buffer } = wabt.parseWat("pocketsphinx.wat", text, features).toBinary({}) as { buffer: Uint8Array }
-  mkdirSync(cacheFolder, { recursive: true })
+  if (!existsSync(cacheFolder)) mkdirSync(cacheFolder)
   const temporary = `${cached}.${process.pid}-${Math.random().toString(36).slice(2)}`
   writeFileSync(temporary, buffer)
   renameSync(temporary, cached)

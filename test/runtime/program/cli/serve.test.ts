@@ -99,6 +99,14 @@ it("G-14: a data folder that cannot be made is one clear line, at once", async (
   }
 })
 
+it("G-14: a cache folder that cannot be made costs the cache, not the start", async () => {
+  const server = serve({ TROUPE_DATA: join(home, "uncached"), TROUPE_CACHE: "/proc/nope" })
+  await listening(server)
+  const url = /listens on (\S+)/.exec(server.said.out)![1]!
+  expect((await fetch(`${url}/livez`)).status).toBe(200)
+  expect(await end(server)).toBe(0)
+})
+
 it.runIf(process.platform === "linux")(
   "G-14: an address space that is too small for the map is one clear line",
   async () => {
