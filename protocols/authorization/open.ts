@@ -20,7 +20,7 @@ import { RefreshTokenCodec } from "./token/refresh-token-codec.ts"
 import { Limits } from "./rate-limit.ts"
 import { upstreamServices } from "./upstream/upstream-services.ts"
 import { passwordsOf } from "./passwords.ts"
-import { register, UnusedClients } from "./client/register.ts"
+import { register, registrationRule, UnusedClients } from "./client/register.ts"
 import { authorization } from "./routes.ts"
 import { ProofIds, Requests, UsedStates } from "./records.ts"
 import { seedRows, type SeedInput } from "./seed.ts"
@@ -109,6 +109,9 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     (cause) => log("error", "the sweep failed", { cause })
   )
   sweeper.start()
+  // The rule is the one that an administrator set last, whatever is configured.
+  if (registrationRule(authority).mode === "open" && !authority.local)
+    log("warn", "anyone may register clients (dcr.mode is open)", { issuer: settings.issuer })
   return {
     service: authorization(services, sessions, {
       register: register(authority, {

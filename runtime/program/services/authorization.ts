@@ -13,7 +13,6 @@ import {
 } from "../../../protocols/authorization/settings.ts"
 import { revocationIntentsInFile } from "../../../protocols/authorization/token/pending-revocations.ts"
 import { randomToken } from "../../../storage/seal.ts"
-import type { Log } from "../../kind.ts"
 import { Actors } from "../../registry.ts"
 import { Telemetry } from "../telemetry/telemetry.ts"
 import { ConfigFault, type Config } from "../config/config.ts"
@@ -58,14 +57,12 @@ const seedOf = (config: Config): SeedInput => {
 }
 
 /** Reads the settings; throws a ConfigFault, which names every fault. */
-const checkedSettings = (config: Config, issuer: string, localKey: string, log: Log): Settings => {
+const checkedSettings = (config: Config, issuer: string, localKey: string): Settings => {
   // The admin API is never open: where no key is printed for anybody, nobody has one.
   const adminKey = config["admin.api_key"] ?? (isLocalIssuer(issuer) ? localKey : "")
   const settings = settingsOf(authorizationSettings(config, issuer, adminKey))
   const faults = settingsFaults(settings)
   if (faults.length > 0) throw new ConfigFault(faults)
-  if (settings.registration.mode === "open" && !isLocalIssuer(issuer))
-    log("warn", "anyone may register clients (dcr.mode is open)")
   return settings
 }
 
@@ -86,7 +83,7 @@ const opened = Effect.gen(function* () {
   const open = yield* opening(
     "authorization",
     () => {
-      const settings = checkedSettings(config, issuer, localKey, log)
+      const settings = checkedSettings(config, issuer, localKey)
       actors.host(RefreshFamily, Context.empty())
       const { failureWindowMs: windowMs, lockMs } = settings.rate
       actors.host(lockoutFor({ windowMs, lockMs }), Context.empty())
