@@ -92,6 +92,8 @@ interface Problems {
   ResponseNotBackground: Nothing
   // Authentication and rate limits. rate-limit.ts decides the two 429s.
   InvalidKey: Nothing
+  ForbiddenHost: Nothing
+  ForbiddenOrigin: Nothing
   SessionBusy: Nothing
   UpstreamRateLimited: RetryAfter
   // The transport.
@@ -262,6 +264,16 @@ const wordings: { readonly [Tag in keyof Problems]: (problem: Problems[Tag]) => 
   ResponseNotBackground: () => badValue("response_id", "Cannot cancel a synchronous response."),
 
   InvalidKey: () => ({ status: 401, code: "invalid_api_key", message: "The API key is missing or wrong." }),
+  ForbiddenHost: () => ({
+    status: 403,
+    code: "forbidden_host",
+    message: "Without API keys this server answers to loopback names only; see chat.hosts."
+  }),
+  ForbiddenOrigin: () => ({
+    status: 403,
+    code: "forbidden_origin",
+    message: "Without API keys this server answers no page of another origin; see chat.cors_origins."
+  }),
   SessionBusy: () => ({
     status: 429,
     code: "session_busy",

@@ -3,7 +3,7 @@
  *  Source: docs/spec/chat.md, sections 3, 4, 6 and 18. */
 import { Cause, Effect } from "effect"
 import type { Handler, Headers, Request, Response, Route, Service } from "../../runtime/http.ts"
-import { type Access, type OwnerHandler, preflight, requestIdOf, withHeaders } from "./access.ts"
+import { type Access, type OwnerHandler, requestIdOf, withHeaders } from "./access.ts"
 import { completions } from "./answer/completions.ts"
 import type { ResponsesApi } from "./answer/responses.ts"
 import { problemResponse, Refusal, type Problem } from "./problems.ts"
@@ -87,13 +87,15 @@ class ChatRoutes {
   /** Checks the key before the body is read. */
   readonly admit = (request: Request): Response | undefined => {
     const { access } = this.deps
-    const owner = access.ownerOf(request.headers)
-    if (owner === undefined)
-      return withHeaders(
-        problemResponse({ _tag: "InvalidKey" }),
-        requestIdOf(request.headers),
-        performance.now()
-      )
+    const { headers } = request
+    const owner = access.ownerOf(headers)
+    const denial = access.denial(headers)
+    if (owner === undefined || denial !== undefined)
+      return withHeaders(problemResponse(denial ?? { _tag: "InvalidKey" }), {
+        requestId: requestIdOf(headers),
+        startedMs: performance.now(),
+        cors: access.cors(headers)
+      })
     if (!access.open) this.admitted.set(request, owner)
     return undefined
   }
@@ -107,10 +109,12 @@ class ChatRoutes {
       const requestId = requestIdOf(request.headers)
       const answered = (response: Response): Response => {
         metrics.request(endpoint, response.status)
-        return withHeaders(response, requestId, startedMs)
+        return withHeaders(response, { requestId, startedMs, cors: access.cors(request.headers) })
       }
       const failed = (thrown: unknown): Response => answered(problemResponse(problemOf(thrown), [], thrown))
       const owner = this.admitted.get(request) ?? access.ownerOf(request.headers)
+      const denial = access.denial(request.headers)
+      if (denial !== undefined) return answered(problemResponse(denial))
       if (owner === undefined) return answered(problemResponse({ _tag: "InvalidKey" }))
       try {
         if (request.method === "POST") checkMediaType(request)
@@ -183,13 +187,18 @@ class ChatRoutes {
   /** Answers a request that the transport refuses. A caller without a key does not learn which paths
    *  exist. */
   readonly refused: NonNullable<Service["refused"]> = (status, { method, path, headers }, allow) => {
-    if (method === "OPTIONS" && (status === 404 || status === 405)) return preflight(headers)
+    const { access } = this.deps
+    if (method === "OPTIONS" && (status === 404 || status === 405)) return access.preflight(headers)
     const problem: Problem = this.hidesPaths(status, headers)
       ? { _tag: "InvalidKey" }
       : transportProblem(status, method, path)
     const allowHeader =
       allow === undefined || problem._tag === "InvalidKey" ? [] : [["Allow", allow] as const]
-    const answer = withHeaders(problemResponse(problem), requestIdOf(headers), performance.now())
+    const answer = withHeaders(problemResponse(problem), {
+      requestId: requestIdOf(headers),
+      startedMs: performance.now(),
+      cors: access.cors(headers)
+    })
     this.deps.turns.deps.metrics.request("refused", answer.status)
     return { ...answer, headers: [...answer.headers!, ...allowHeader] }
   }

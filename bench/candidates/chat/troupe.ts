@@ -12,6 +12,8 @@ type ChatConfig = Parameters<typeof chatService>[0]
 const configOf = (upstreamPort: string): ChatConfig => ({
   host: "127.0.0.1",
   chatKeys: undefined,
+  chatHosts: [],
+  chatCorsOrigins: [],
   chatUpstreams: [
     { id: "up", kind: "openai-chat", base_url: `http://127.0.0.1:${upstreamPort}/v1`, max_concurrency: 1_024 }
   ],

@@ -10,6 +10,20 @@ export const chatItems = {
     secret: true,
     doc: "Chat: keys, separated by commas, each the owner of its own sessions; unset: no key is asked for."
   }),
+  chatHosts: item({
+    name: "chat.hosts",
+    env: "CHAT_HOSTS",
+    kind: "list",
+    initial: [],
+    doc: "Chat: names besides the loopback ones that it answers to without keys; * is any."
+  }),
+  chatCorsOrigins: item({
+    name: "chat.cors_origins",
+    env: "CHAT_CORS_ORIGINS",
+    kind: "list",
+    initial: [],
+    doc: "Chat: origins of browsers that may call it; * is any. Unset: any with keys, none without."
+  }),
   chatUpstreams: item({
     name: "chat.upstreams",
     env: "UPSTREAMS",

@@ -12,7 +12,7 @@ import { readRecords, type UpstreamRecord } from "../../../actors/engines/chat/u
 import { Upstream, Upstreams } from "../../../actors/engines/chat/upstreams.ts"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { endings, ProxySession } from "../../../actors/proxy-session.ts"
-import { Access, preflight, requestIdOf, withHeaders } from "../../../protocols/chat/access.ts"
+import { Access, requestIdOf, withHeaders } from "../../../protocols/chat/access.ts"
 import { BackgroundResponses } from "../../../protocols/chat/answer/background-responses.ts"
 import { builtinTools } from "../../../protocols/chat/turn/builtin-tools.ts"
 import { fetchImage, type FetchOptions } from "../../../protocols/chat/turn/public-fetch.ts"
@@ -56,6 +56,8 @@ export interface ChatParts {
 export type ChatConfig = Pick<
   Config,
   | "chatKeys"
+  | "chatHosts"
+  | "chatCorsOrigins"
   | "chatUpstreams"
   | "healthDetailsMode"
   | "metricsMode"
@@ -168,7 +170,7 @@ export const chatService = (
     { cacheMs: config.modelsCacheMs, nowMs: () => actors.nowMs(), deadlines }
   )
   const metrics = new ChatMetrics(numbers)
-  const access = new Access(keys)
+  const access = new Access({ keys, hosts: config.chatHosts, corsOrigins: config.chatCorsOrigins })
   const builtins = builtinTools({
     allowlist: config.builtinTools,
     roundsMax: config.builtinRoundsMax,
@@ -258,8 +260,13 @@ export const chatService = (
     probes: {
       draining: () => turns.draining,
       denied,
-      preflight,
-      withHeaders: (response, headers) => withHeaders(response, requestIdOf(headers), performance.now()),
+      preflight: (headers) => access.preflight(headers),
+      withHeaders: (response, headers) =>
+        withHeaders(response, {
+          requestId: requestIdOf(headers),
+          startedMs: performance.now(),
+          cors: access.cors(headers)
+        }),
       details: async () => {
         const views = await upstreamViews()
         return {

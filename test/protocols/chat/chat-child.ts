@@ -18,6 +18,8 @@ const chat = chatService(
   {
     host: "127.0.0.1",
     chatKeys: undefined,
+    chatHosts: [],
+    chatCorsOrigins: [],
     chatUpstreams: [{ id: "main", kind: "openai-chat", base_url: upstream }],
     healthDetailsMode: "open",
     metricsMode: "open",

@@ -20,6 +20,8 @@ import { FakeUpstream } from "./fake-upstream.ts"
 export const defaults: ChatConfig = {
   host: "127.0.0.1",
   chatKeys: undefined,
+  chatHosts: [],
+  chatCorsOrigins: [],
   chatUpstreams: undefined,
   healthDetailsMode: "open",
   metricsMode: "open",
