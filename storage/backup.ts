@@ -5,7 +5,7 @@
 import { Schema } from "effect"
 import { createHash } from "node:crypto"
 import { existsSync } from "node:fs"
-import { mkdir, readdir, readFile, realpath, rename, rm, stat } from "node:fs/promises"
+import { chmod, mkdir, readdir, readFile, realpath, rename, rm, stat } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { open } from "lmdb"
 import { blobsFolder, copiedFiles, storeFile } from "./data-folder.ts"
@@ -122,12 +122,14 @@ const unlessMissing = (cause: NodeJS.ErrnoException): undefined => {
 
 const fill = async ({ folder, target, blobs, copyStore, signal }: BackupOptions): Promise<Manifest> => {
   const files: Array<{ readonly name: string } & Digest> = []
-  const store = join(target, storeFile)
-  await copyStore(`${store}.part`)
-  await sync(`${store}.part`)
-  const entries = await countEntries(`${store}.part`, signal)
-  files.push({ name: storeFile, ...(await digestOf(`${store}.part`, signal)) })
-  await rename(`${store}.part`, store)
+  // LMDB makes a file that all may read: it grows in a folder that nobody else may enter.
+  const store = join(target, blobsFolder, `${storeFile}.part`)
+  await copyStore(store)
+  await chmod(store, 0o600)
+  await sync(store)
+  const entries = await countEntries(store, signal)
+  files.push({ name: storeFile, ...(await digestOf(store, signal)) })
+  await rename(store, join(target, storeFile))
   for (const name of [...(await blobs.ids()).map((id) => `${blobsFolder}/${id}`), ...copiedFiles]) {
     signal?.throwIfAborted()
     if (!existsSync(join(folder, name))) continue

@@ -3,6 +3,7 @@
 import type { Mutant } from "./mutant.ts"
 
 const lmdb = ["test/storage/lmdb.test.ts"]
+const restore = ["test/storage/restore.test.ts"]
 const lock = ["test/storage/folder-lock.test.ts"]
 const storage = ["test/storage/storage.test.ts"]
 const both = ["test/storage/storage.test.ts", "test/laws/store.test.ts"]
@@ -83,6 +84,31 @@ export const fence: ReadonlyArray<Mutant> = [
     },
     why: "the next process locks a file of its own",
     tests: lock
+  },
+  {
+    id: "restore-cut-off-is-opened",
+    file: "storage/lmdb.ts",
+    find: "    if (existsSync(join(folder, restoreFolder)))\n",
+    replace: "    if (existsSync(join(folder, restoreFolder, restoreFolder)))\n",
+    why: "a node serves what a killed restore had put in its place so far",
+    tests: restore
+  },
+  {
+    id: "restore-believes-the-backup",
+    file: "storage/restore.ts",
+    find: "    if (copied.sha256 !== sha256)\n",
+    replace: "    if (copied.sha256.length !== sha256.length)\n",
+    why: "a changed file is restored, and fails when it is read",
+    tests: restore
+  },
+  {
+    id: "manifest-before-the-files",
+    file: "storage/backup.ts",
+    find: "    await mkdir(join(target, blobsFolder), { mode: 0o700 })\n",
+    replace:
+      '    await mkdir(join(target, blobsFolder), { mode: 0o700 })\n    await writeWhole(join(target, manifestFile), "{}")\n',
+    why: "a backup that was cut off has a manifest",
+    tests: restore
   },
   {
     id: "lock-outlives-a-refusal",

@@ -1,11 +1,13 @@
 /** What a backup holds and where it may lie. */
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync
 } from "node:fs"
@@ -46,6 +48,17 @@ it("G-5, G-7: a backup holds all but what is apart or of this machine, and names
   // Every row, the event, what says that its actor is there, and the number of the schema.
   expect(summary).toMatchObject({ entries: rows + 3, files: names.length })
   expect(readFileSync(join(target, "local.sealed"), "utf8")).toBe("content of local.sealed")
+})
+
+it("G-9: nobody else can read a backup, also in a folder that is open to others", async () => {
+  const target = folder()
+  mkdirSync(target)
+  chmodSync(target, 0o755)
+  await store.backup(target)
+  for (const name of readdirSync(target)) {
+    const { mode } = statSync(join(target, name))
+    expect(mode & 0o077, name).toBe(0)
+  }
 })
 
 it("G-14: a backup into the data folder is refused, by whatever way it is named", async () => {
