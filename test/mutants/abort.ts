@@ -136,7 +136,7 @@ export const abort: ReadonlyArray<Mutant> = [
   {
     id: "node-client-goes",
     file: "runtime/transport/node.ts",
-    find: "      if (!message.complete) exchange.abort()\n",
+    find: "      if (!message.complete && !reply.writableFinished) exchange.abort()\n",
     replace: "",
     why: "a client that goes in the middle of its upload is waited for",
     tests: ["test/runtime/transport/server.test.ts"],
@@ -146,7 +146,7 @@ export const abort: ReadonlyArray<Mutant> = [
   },
   {
     id: "signal-after-the-fact",
-    file: "runtime/transport/node.ts",
+    file: "runtime/transport/node-exchange.ts",
     find: "    if (this.aborted) this.controller.abort()\n",
     replace: "",
     why: "a handler that asks for the signal late never hears that its client has gone",

@@ -141,7 +141,7 @@ export const capacity: ReadonlyArray<Mutant> = [
   {
     id: "body-of-node",
     file: "runtime/transport/node.ts",
-    find: '      if (bytes > bytesMax) return stop("too-large", 413)\n',
+    find: '      if (bytes > bytesMax) return stop("too-large", exceed)\n',
     replace: "",
     why: "a chunked body without end fills the memory of the fallback adapter",
     tests: ["test/runtime/transport/server.test.ts"],
@@ -150,7 +150,7 @@ export const capacity: ReadonlyArray<Mutant> = [
   {
     id: "body-of-uws",
     file: "runtime/transport/uws.ts",
-    find: "      if (bytes > bytesMax) {\n        this.reading.delete(exchange)\n        return this.refuse(exchange, 413)\n      }\n",
+    find: "      if (bytes > bytesMax) {\n        return exceed()\n      }\n",
     replace: "",
     why: "a chunked body without end fills the memory",
     tests: ["test/runtime/transport/server.test.ts"],
@@ -159,7 +159,7 @@ export const capacity: ReadonlyArray<Mutant> = [
   {
     id: "stream-of-uws",
     file: "runtime/transport/uws.ts",
-    find: '      if (bytes > bytesMax) {\n        this.reading.delete(exchange)\n        return body.fail("too-large")\n      }\n',
+    find: '      if (bytes > bytesMax) {\n        this.watched.delete(exchange)\n        return body.fail("too-large")\n      }\n',
     replace: "",
     why: "a streamed upload has no limit",
     tests: ["test/runtime/transport/server.test.ts"],
