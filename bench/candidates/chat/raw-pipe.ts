@@ -10,7 +10,7 @@ type UpstreamSocket = net.Socket & { receive?: (data: Buffer) => void }
 const headerEnd = "\r\n\r\n"
 
 /** Pools sockets to the model server, which are reused when their answer has ended. */
-class UpstreamSockets {
+export class UpstreamSockets {
   private readonly idle: Array<UpstreamSocket> = []
   private readonly port: number
 
@@ -35,7 +35,7 @@ class UpstreamSockets {
 
 /** Relays one answer: first its header, then either a whole body or chunks, which are sent on as they
  *  arrive. */
-class Relay {
+export class Relay {
   /** True when the client has disconnected, or the answer is complete. */
   ended = false
   private head = true

@@ -42,7 +42,7 @@ const random = (bytes: number): string => crypto.randomBytes(bytes).toString("ba
 const refreshKeyOf = (token: string): string => `r:${sha256(token).toString("base64url")}`
 const secretHash = sha256(clientSecret)
 
-const isAuthenticated = (authorization: string): boolean => {
+export const isAuthenticated = (authorization: string): boolean => {
   const text = Buffer.from(authorization.slice(6), "base64").toString()
   const colon = text.indexOf(":")
   return (
@@ -51,7 +51,7 @@ const isAuthenticated = (authorization: string): boolean => {
 }
 
 /** Stores tokens in one LMDB file; rows are on their way to the disk when a method returns. */
-class FloorTokens {
+export class FloorTokens {
   private readonly db = open({ path: join(temporaryFolder(), "floor.lmdb") })
   private readonly keys = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" })
   private readonly header = Buffer.from(
