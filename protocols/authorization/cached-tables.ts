@@ -44,7 +44,7 @@ const expiringTables = new Map(
 
 const keptMax = 20_000
 export const resourcesMax = 10_000
-const sweptPerSlice = 500
+const sweptPerSlice = 250
 const rowsPerPage = 500
 
 /** A parent row must outlive the tokens exchanged from it; the longest token lives one day. */

@@ -14,7 +14,7 @@ import { openMemory } from "../../../storage/memory.ts"
 import type { Store, Write } from "../../../storage/store.ts"
 
 const startMs = Date.UTC(2026, 10, 21, 12)
-const slice = 500
+const slice = 250
 
 /** A store that counts the writes of each commit. */
 const observed = (): { readonly store: Store; readonly commits: Array<number> } => {
