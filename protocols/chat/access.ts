@@ -2,7 +2,7 @@
  *  also the owner of everything that the key creates. Without keys the caller's machine takes their place: only
  *  loopback names are answered, and no page of another origin is, unless the configuration lists them. The module
  *  also has the headers of every answer. Source: docs/spec/chat.md, sections 3.2, 3.3, 3.7 and 4. */
-import type { Effect } from "effect"
+import { Effect } from "effect"
 import { createHash, timingSafeEqual } from "node:crypto"
 import type { Header, Headers, Response, Request } from "../../runtime/http.ts"
 import { isLoopbackHost } from "../shared/addresses.ts"
@@ -138,9 +138,11 @@ export const withHeaders = (
   ]
 })
 
-/** A handler of a request whose owner is established. */
-/** What an Effect fails with is worded like what a handler throws. */
-export type OwnerHandler = (
-  request: Request,
-  owner: string
-) => Response | Promise<Response> | Effect.Effect<Response, unknown>
+/** A handler of a request whose owner is established. What an Effect fails with is worded like what a handler
+ *  throws. */
+export type OwnerHandler = (request: Request, owner: string) => Response | Effect.Effect<Response, unknown>
+
+/** Waits for a promise that belongs to several requests, or has to be kept whoever goes: who is interrupted
+ *  stops waiting. */
+export const waitFor = <A>(work: () => Promise<A>): Effect.Effect<A, unknown> =>
+  Effect.tryPromise({ try: work, catch: (thrown) => thrown })

@@ -3,7 +3,7 @@
  *  Source: docs/spec/chat.md, sections 3, 4, 6 and 18. */
 import { Cause, Effect } from "effect"
 import type { Handler, Headers, Request, Response, Route, Service } from "../../runtime/http.ts"
-import { type Access, type OwnerHandler, requestIdOf, withHeaders } from "./access.ts"
+import { type Access, type OwnerHandler, requestIdOf, waitFor, withHeaders } from "./access.ts"
 import { completions } from "./answer/completions.ts"
 import type { ResponsesApi } from "./answer/responses.ts"
 import { problemResponse, Refusal, type Problem } from "./problems.ts"
@@ -120,7 +120,6 @@ class ChatRoutes {
         if (request.method === "POST") checkMediaType(request)
         const response = handle(request, owner)
         if ("status" in response) return answered(response)
-        if (response instanceof Promise) return response.then(answered, failed)
         return Effect.matchCauseEffect(response, {
           onSuccess: (later) => Effect.sync(() => answered(later)),
           onFailure: (cause) => {
@@ -135,15 +134,22 @@ class ChatRoutes {
     }
   }
 
-  readonly model: OwnerHandler = async ({ path }) => {
+  readonly model: OwnerHandler = ({ path }) => {
     const id = modelIdOf(path)
-    const model = await this.deps.turns.deps.upstreams.entry(id)
-    if (model === undefined) throw new Refusal({ _tag: "ModelNotFound", model: id })
-    return ok(model)
+    return Effect.flatMap(
+      waitFor(() => this.deps.turns.deps.upstreams.entry(id)),
+      (model) =>
+        model === undefined
+          ? Effect.fail(new Refusal({ _tag: "ModelNotFound", model: id }))
+          : Effect.succeed(ok(model))
+    )
   }
 
-  readonly models: OwnerHandler = async () =>
-    ok({ object: "list", data: await this.deps.turns.deps.upstreams.list() })
+  readonly models: OwnerHandler = () =>
+    Effect.map(
+      waitFor(() => this.deps.turns.deps.upstreams.list()),
+      (data) => ok({ object: "list", data })
+    )
 
   private get(path: string, endpoint: string, handle: OwnerHandler): Route {
     return { method: "GET", path, handle: this.guarded(endpoint, handle) }

@@ -6,7 +6,7 @@
  *
  *  Guarantee: a listener learns of the end only when it is on disk; no listener slows the work.
  *  Source: docs/spec/chat.md, sections 9.5, 10, 16 and 17.6. */
-import type { Request, Response } from "../../../runtime/http.ts"
+import type { Response } from "../../../runtime/http.ts"
 import { doneFrame, namedFrame } from "../../shared/sse.ts"
 import { Refusal, responseErrorOf } from "../problems.ts"
 import type { Json } from "../request/json-body.ts"
@@ -67,7 +67,7 @@ export class BackgroundResponses {
   }
 
   /** Stores the response as queued, then answers, then works on it. */
-  async accept(accepted: AcceptedResponse, body: Json, request: Request): Promise<Response> {
+  async accept(accepted: AcceptedResponse, body: Json): Promise<Response> {
     const work = this.prepareOrLeave(accepted, { id: newId("resp"), createdS: this.runs.turns.nowS(), body })
     try {
       await this.store(work, "queued")
@@ -77,7 +77,7 @@ export class BackgroundResponses {
     }
     const object = work.job.builder.responseObject("queued")
     this.start(work)
-    return work.streamed ? this.stream(work, -1, request.signal) : okJson(object)
+    return work.streamed ? this.stream(work, -1) : okJson(object)
   }
 
   private prepareOrLeave(accepted: AcceptedResponse, origin: Origin): BackgroundJob {
@@ -242,7 +242,7 @@ export class BackgroundResponses {
     const work = this.ownWork(id, owner)
     if (work !== undefined) {
       if (!work.streamed) throw new Refusal({ _tag: "ResponseNotStreamed" })
-      return this.stream(work, after, undefined)
+      return this.stream(work, after)
     }
     const { sessions } = this.runs
     const record = await sessions.get(owner, id)
@@ -255,7 +255,7 @@ export class BackgroundResponses {
     return reply.response
   }
 
-  private reply(onStalled: () => void): StreamReply {
+  private reply(onStalled: () => void, onBody?: () => () => void): StreamReply {
     const { deadlines, settings, metrics } = this.runs.turns.deps
     return new StreamReply({
       deadlines,
@@ -263,23 +263,26 @@ export class BackgroundResponses {
       keepAliveMs: settings.keepAliveMs,
       headers: () => [],
       onStalled,
-      onBackpressure: () => metrics.backpressure()
+      onBackpressure: () => metrics.backpressure(),
+      ...(onBody === undefined ? {} : { onBody })
     })
   }
 
   /** Streams the events above `after`, then new ones until the end. The work does not wait for a listener,
    *  and a listener that disconnects stops nothing. */
-  private stream(work: BackgroundJob, after: number, client: AbortSignal | undefined): Promise<Response> {
+  private stream(work: BackgroundJob, after: number): Promise<Response> {
     let next = after + 1
     const leave = (): void => {
       work.listeners.delete(listener)
-      client?.removeEventListener("abort", onDisconnect)
     }
-    const onDisconnect = (): void => {
-      leave()
-      reply.abandon()
-    }
-    const reply = this.reply(leave)
+    const reply = this.reply(leave, () => {
+      work.listeners.add(listener)
+      listener()
+      return () => {
+        leave()
+        reply.abandon()
+      }
+    })
     const listener = (): void => {
       const ended = !this.working.has(work.job.id)
       let frames = ""
@@ -294,10 +297,7 @@ export class BackgroundResponses {
       leave()
       reply.end()
     }
-    work.listeners.add(listener)
-    client?.addEventListener("abort", onDisconnect, { once: true })
     reply.sendHeaders()
-    listener()
     return reply.response
   }
 

@@ -1,8 +1,9 @@
 /** /v1/responses and the paths below it: create, retrieve, delete, cancel, list the input items.
  *  Source: docs/spec/chat.md, sections 9, 10, 15 and 16. */
 import { Effect } from "effect"
+import type { ResponseRecord } from "../../../actors/proxy-session.ts"
 import type { Request, Response } from "../../../runtime/http.ts"
-import type { OwnerHandler } from "../access.ts"
+import { waitFor, type OwnerHandler } from "../access.ts"
 import { notSupported, Refusal, wrongType } from "../problems.ts"
 import { Fields } from "../request/fields.ts"
 import { readBody, type Json } from "../request/json-body.ts"
@@ -54,11 +55,11 @@ export class ResponsesApi {
   readonly create: OwnerHandler = (request, owner) => {
     const { object: body } = readBody(request.body)
     const { runs, background } = this
-    const acceptance = Effect.tryPromise({ try: () => runs.accept(body, owner), catch: (thrown) => thrown })
+    const acceptance = waitFor(() => runs.accept(body, owner))
     // A place in a session is taken here: its turn, or the background, gives it back.
     return Effect.uninterruptible(
       Effect.flatMap(acceptance, (accepted): Effect.Effect<Response, unknown> => {
-        if (accepted.spec.background) return Effect.promise(() => background.accept(accepted, body, request))
+        if (accepted.spec.background) return waitFor(() => background.accept(accepted, body))
         const turn = this.beginTurn(accepted, request)
         const answer = accepted.spec.request.stream
           ? new StreamedResponse(runs, accepted, turn).start()
@@ -78,54 +79,67 @@ export class ResponsesApi {
     }
   }
 
-  readonly retrieve: OwnerHandler = async (request, owner) => {
+  readonly retrieve: OwnerHandler = (request, owner) => {
     const query = new URLSearchParams(request.query)
-    return query.get("stream") === "true"
-      ? this.replay(request, owner, query)
-      : okJson(await this.currentObject(idOf(request), owner))
+    if (query.get("stream") === "true") return this.replay(request, owner, query)
+    return Effect.map(this.currentObject(idOf(request), owner), (object) => okJson(object))
   }
 
-  private replay(request: Request, owner: string, query: URLSearchParams): Promise<Response> {
+  private replay(request: Request, owner: string, query: URLSearchParams): Effect.Effect<Response, unknown> {
     const id = idOf(request)
     const job = this.ownJob(id, owner)
     if (job !== undefined && !job.spec.background) throw new Refusal({ _tag: "ResponseNotStreamed" })
     const after = queryInteger(query, "starting_after", { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? -1
-    return this.background.replay(id, owner, after)
+    return waitFor(() => this.background.replay(id, owner, after))
   }
 
-  readonly remove: OwnerHandler = async (request, owner) => {
+  /** It is not interrupted: a response that was cancelled for it is removed too. */
+  readonly remove: OwnerHandler = (request, owner) => {
     const id = idOf(request)
-    await this.background.cancel(id, owner)
-    await this.runs.sessions.remove(owner, id)
-    return okJson({ id, object: "response", deleted: true })
+    return Effect.andThen(
+      waitFor(() => this.background.cancel(id, owner)),
+      waitFor(() => this.runs.sessions.remove(owner, id))
+    ).pipe(Effect.as(okJson({ id, object: "response", deleted: true })), Effect.uninterruptible)
   }
 
-  readonly cancel: OwnerHandler = async (request, owner) => {
+  readonly cancel: OwnerHandler = (request, owner) => {
     const id = idOf(request)
-    if (!(await this.isBackground(id, owner))) throw new Refusal({ _tag: "ResponseNotBackground" })
-    await this.background.cancel(id, owner)
-    return okJson(await this.currentObject(id, owner))
+    return Effect.flatMap(this.isBackground(id, owner), (isBackground) =>
+      isBackground
+        ? Effect.andThen(
+            waitFor(() => this.background.cancel(id, owner)),
+            Effect.map(this.currentObject(id, owner), (object) => okJson(object))
+          )
+        : Effect.fail(new Refusal({ _tag: "ResponseNotBackground" }))
+    )
   }
 
   /** Another owner's running job counts as background here: what follows does not find it. */
-  private async isBackground(id: string, owner: string): Promise<boolean> {
+  private isBackground(id: string, owner: string): Effect.Effect<boolean, unknown> {
     const job = this.runs.running.get(id)
-    if (job === undefined) return (await this.runs.sessions.get(owner, id)).background
-    return job.owner !== owner || job.spec.background
+    return job === undefined
+      ? Effect.map(this.stored(id, owner), ({ background }) => background)
+      : Effect.succeed(job.owner !== owner || job.spec.background)
   }
 
-  readonly inputItems: OwnerHandler = async (request, owner) => {
+  readonly inputItems: OwnerHandler = (request, owner) => {
     const query = new URLSearchParams(request.query)
     const limit = queryInteger(query, "limit", { min: 1, max: 100 }) ?? 20
     const order = query.get("order") ?? "desc"
     if (order !== "asc" && order !== "desc") throw notSupported("order", ["asc", "desc"])
-    return okJson(pageOf(query, await this.itemsOf(idOf(request), owner), limit))
+    const id = idOf(request)
+    const job = this.ownJob(id, owner)
+    if (job !== undefined) return okJson(pageOf(query, job.spec.items, limit))
+    return Effect.flatMap(this.stored(id, owner), ({ input }) =>
+      Effect.try({
+        try: () => okJson(pageOf(query, JSON.parse(input) as ReadonlyArray<Item>, limit)),
+        catch: (thrown) => thrown
+      })
+    )
   }
 
-  private async itemsOf(id: string, owner: string): Promise<ReadonlyArray<Item>> {
-    const job = this.ownJob(id, owner)
-    if (job !== undefined) return job.spec.items
-    return JSON.parse((await this.runs.sessions.get(owner, id)).input) as ReadonlyArray<Item>
+  private stored(id: string, owner: string): Effect.Effect<ResponseRecord, unknown> {
+    return waitFor(() => this.runs.sessions.get(owner, id))
   }
 
   private ownJob(id: string, owner: string): ResponseJob | undefined {
@@ -133,11 +147,13 @@ export class ResponsesApi {
     return job?.owner === owner ? job : undefined
   }
 
-  /** The response as its owner sees it now, under way or stored. */
-  private async currentObject(id: string, owner: string): Promise<Json> {
-    const job = this.ownJob(id, owner)
-    if (job !== undefined)
-      return this.background.currentObject(id) ?? job.builder.responseObject("in_progress")
-    return JSON.parse((await this.runs.sessions.get(owner, id)).object) as Json
+  /** The response as its owner sees it when it is asked for, under way or stored. */
+  private currentObject(id: string, owner: string): Effect.Effect<Json, unknown> {
+    return Effect.suspend(() => {
+      const job = this.ownJob(id, owner)
+      return job === undefined
+        ? Effect.map(this.stored(id, owner), ({ object }) => JSON.parse(object) as Json)
+        : Effect.succeed(this.background.currentObject(id) ?? job.builder.responseObject("in_progress"))
+    })
   }
 }

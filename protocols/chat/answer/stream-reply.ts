@@ -4,9 +4,10 @@
  *  Guarantee: at most `waitingCharsMax` wait for a slow client before the upstream is paused; a client that
  *  takes nothing for a minute is cut off.
  *  Source: docs/spec/chat.md, sections 8.2, 8.6, 17.1 and 17.2. */
+import { Effect } from "effect"
 import type { Deadline, Deadlines } from "../../../actors/engines/chat/deadlines.ts"
 import type { Flow } from "../../../actors/engines/chat/model.ts"
-import type { Header, Response, Sink } from "../../../runtime/http.ts"
+import type { Header, Response, Sink, Streaming } from "../../../runtime/http.ts"
 import { comment, sseHeaders } from "../../shared/sse.ts"
 
 /** Maximum number of characters that wait for the client before reading from the upstream pauses; it resumes
@@ -27,6 +28,9 @@ export interface StreamReplyOptions {
   /** Called when the client is cut off because it takes nothing any more. */
   readonly onStalled: () => void
   readonly onBackpressure: () => void
+  /** Called when the body begins; what it returns is called when its client goes. Absent where a turn hears
+   *  of its client itself. */
+  readonly onBody?: () => () => void
 }
 
 export class StreamReply {
@@ -78,11 +82,18 @@ export class StreamReply {
     this.stopTimers()
     this.options.onHeaders?.()
     if (this.options.keepAliveMs > 0) this.startKeepAlive()
-    this.respond({
-      status: 200,
-      headers: [...sseHeaders, ...this.options.headers()],
-      body: (sink) => this.pump(sink)
-    })
+    this.respond({ status: 200, headers: [...sseHeaders, ...this.options.headers()], body: this.body })
+  }
+
+  private readonly body: Streaming = (sink) => {
+    const { onBody } = this.options
+    const pumped = this.pump(sink)
+    if (onBody === undefined) return pumped
+    const onGone = onBody()
+    return Effect.onInterrupt(
+      Effect.promise(() => pumped),
+      () => Effect.sync(onGone)
+    )
   }
 
   /** Gives another answer, unless the headers are sent. */
