@@ -1,4 +1,6 @@
 /** Every name in a data folder, and what a backup does with it. Source: docs/operations.md, "Data folder". */
+import { chmodSync, statSync } from "node:fs"
+import { join } from "node:path"
 import { lockFile } from "./folder-lock.ts"
 
 export const storeFile = "store.lmdb"
@@ -28,3 +30,16 @@ export const dataFolderNames: Readonly<Record<string, Treatment>> = {
 export const copiedFiles: ReadonlyArray<string> = Object.keys(dataFolderNames).filter(
   (name) => dataFolderNames[name] === "copied"
 )
+
+/** Takes what the program keeps from the machine's other users (G-9): LMDB makes its files readable for all, and a
+ *  copy may have lost its modes. The folder itself is left as its owner made it. */
+export const tighten = (folder: string): void => {
+  for (const name of Object.keys(dataFolderNames)) {
+    const path = join(folder, name)
+    const stat = statSync(path, { throwIfNoEntry: false })
+    if (stat !== undefined && (stat.mode & 0o077) !== 0) chmodSync(path, stat.mode & 0o700)
+  }
+}
+
+/** True when others than its owner may look into the folder, or change it. */
+export const isOpenToOthers = (folder: string): boolean => (statSync(folder).mode & 0o077) !== 0

@@ -1,6 +1,16 @@
 /** What the storage does with files and folders beyond the file system's own calls. */
 import { createHash } from "node:crypto"
-import { createReadStream, mkdirSync, statSync } from "node:fs"
+import {
+  closeSync,
+  createReadStream,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync
+} from "node:fs"
 import { open, rename } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 
@@ -26,6 +36,24 @@ export const makeFolder = (path: string): void => {
       if (!isFolder(folder))
         throw new Error(`the folder ${folder} cannot be made (${codeOf(cause)})`, { cause })
     }
+}
+
+/** Does what `writeWhole` does, in this turn. On failure nothing of it remains. */
+export const writeWholeSync = (path: string, bytes: Uint8Array): void => {
+  const temporary = `${path}.part`
+  try {
+    writeFileSync(temporary, bytes, { mode: 0o600, flush: true })
+    renameSync(temporary, path)
+  } catch (cause) {
+    rmSync(temporary, { force: true })
+    throw cause
+  }
+  const folder = openSync(dirname(path), "r")
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
 }
 
 /** Flushes a file, or the names in a folder. */

@@ -19,6 +19,7 @@ export const expiryIndexKey = (atMs: number, kind: string, id: string): Key => [
 export const rowKey = (table: string, key: Key): Key => ["t", table, ...key]
 export const counterKey = (table: string, key: Key): Key => ["c", table, ...key]
 export const schemaKey: Key = ["m", "schema"]
+export const keyMarkKey: Key = ["m", "key"]
 
 /** The version of the layout above. A store of a higher version is refused. */
 export const schemaVersion = 1

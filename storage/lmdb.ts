@@ -1,19 +1,20 @@
 /** The store over LMDB: one file, one ordered map, one writer process. Guarantee: a commit counts as durable
  *  only after both the put's promise and `flushed`, so it is safe under either reading of lmdb-js's
  *  documentation. Source: docs/architecture.md, "Storage". */
-import { existsSync } from "node:fs"
+import { existsSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from "lmdb"
 import { checkAddressSpace } from "./address-space.ts"
 import { writeBackup } from "./backup.ts"
 import { fileBlobs } from "./blobs.ts"
-import { blobsFolder, restoreFolder, storeFile } from "./data-folder.ts"
+import { blobsFolder, restoreFolder, storeFile, tighten } from "./data-folder.ts"
 import { commitErrorOf, faultOf } from "./disk-fault.ts"
 import { makeFolder } from "./files.ts"
 import { lockFolder } from "./folder-lock.ts"
-import { schemaKey, schemaVersion } from "./keys.ts"
+import { keyMarkKey, schemaKey, schemaVersion } from "./keys.ts"
 import { integrityOf } from "./integrity.ts"
 import { Room, type RoomListener } from "./room.ts"
+import { checkStoreFile } from "./store-file.ts"
 import { StorageFault, type Blobs, type Key, type Row, type Store } from "./store.ts"
 import { storeOf, Writer, type Backend, type Change } from "./writer.ts"
 
@@ -25,6 +26,8 @@ export interface LmdbOptions {
   /** The size in bytes up to which the file may grow. The default is 64 GiB of address space; the file is
    *  sparse on disk. */
   readonly mapBytes?: number
+  /** A keyed hash that only the master key of these data gives; one that differs is refused. */
+  readonly keyMark?: string
   /** Hears when the disk is full, and when there is room again. */
   readonly onRoom?: RoomListener
 }
@@ -102,10 +105,41 @@ class Lmdb implements Backend {
 
 const sameKey = (a: Key, b: Key): boolean => a.length === b.length && a.every((part, i) => part === b[i])
 
+/** The lock file holds LMDB's table of readers. */
+const lockBytes = 65_536
+
+/** Opens LMDB's file, or refuses it by name (G-8). */
+const openDatabase = (
+  file: string,
+  mapBytes: number,
+  durability: Store["durability"]
+): RootDatabase<Buffer, any> => {
+  checkStoreFile(file)
+  checkAddressSpace(mapBytes)
+  const isNew = !existsSync(file)
+  // LMDB maps its lock file: a hole in it that a full disk cannot fill would be SIGBUS.
+  if (!existsSync(`${file}-lock`)) writeFileSync(`${file}-lock`, Buffer.alloc(lockBytes), { mode: 0o600 })
+  try {
+    return open({
+      path: file,
+      encoding: "binary",
+      mapSize: mapBytes,
+      noSync: durability === "relaxed",
+      // Writer gathers the commits of a turn. LMDB's own gathering makes promises that nobody can hear.
+      eventTurnBatching: false
+    } as RootDatabaseOptionsWithPath)
+  } catch (cause) {
+    // A disk that is full at the first start leaves an empty file, which the next start would refuse.
+    if (isNew) rmSync(file, { force: true })
+    throw cause
+  }
+}
+
 export const openLmdb = async ({
   folder,
   durability = "full",
   mapBytes = mapBytesDefault,
+  keyMark,
   onRoom = () => {}
 }: LmdbOptions): Promise<Store> => {
   makeFolder(folder)
@@ -120,15 +154,8 @@ export const openLmdb = async ({
         reason: "io",
         detail: `a restore into ${folder} was cut off: run it again (troupe restore)`
       })
-    checkAddressSpace(mapBytes)
-    const db = open({
-      path: file,
-      encoding: "binary",
-      mapSize: mapBytes,
-      noSync: durability === "relaxed",
-      // Writer gathers the commits of a turn. LMDB's own gathering makes promises that nobody can hear.
-      eventTurnBatching: false
-    } as RootDatabaseOptionsWithPath)
+    const db = openDatabase(file, mapBytes, durability)
+    tighten(folder)
     backend = new Lmdb(db, room, durability === "full")
     const stored = backend.get(schemaKey)
     if (stored !== undefined && Number(stored.toString()) > schemaVersion)
@@ -136,8 +163,22 @@ export const openLmdb = async ({
         reason: "newer-schema",
         detail: `the data is of version ${stored.toString()}, this build knows ${schemaVersion}`
       })
-    if (stored === undefined)
-      await backend.apply([{ key: schemaKey, value: Buffer.from(String(schemaVersion)) }])
+    const marks: Array<Change> = []
+    if (stored === undefined) marks.push({ key: schemaKey, value: Buffer.from(String(schemaVersion)) })
+    if (keyMark !== undefined) {
+      const mark = backend.get(keyMarkKey)?.toString()
+      if (mark === undefined) marks.push({ key: keyMarkKey, value: Buffer.from(keyMark) })
+      else if (mark !== keyMark)
+        throw new StorageFault({
+          reason: "wrong-key",
+          detail: `the master key is not the one that the data in ${folder} were written with: bring that one back`
+        })
+    }
+    // On a full disk older data open without the mark of their key.
+    if (marks.length > 0)
+      await backend.apply(marks).catch((fault: StorageFault) => {
+        if (stored === undefined || fault.reason !== "full") throw fault
+      })
     blobs = fileBlobs(join(folder, blobsFolder), (cause) => room.failed(cause))
   } catch (cause) {
     await backend?.close()

@@ -9,8 +9,9 @@ import {
   randomBytes,
   timingSafeEqual
 } from "node:crypto"
-import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { storeFile } from "./data-folder.ts"
 import { makeFolder } from "./files.ts"
 
 const keyBytes = 32
@@ -21,6 +22,18 @@ export class SealFault extends Error {
   constructor(detail: string) {
     super(detail)
     this.name = "SealFault"
+  }
+}
+
+/** Creates the file, unless another start did meanwhile. A disk that is full leaves no half of a key. */
+const createKey = (path: string): void => {
+  const text = `${randomBytes(keyBytes).toString("base64")}\n`
+  try {
+    writeFileSync(path, text, { mode: 0o600, flag: "wx", flush: true })
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "EEXIST") return
+    rmSync(path, { force: true })
+    throw cause
   }
 }
 
@@ -38,11 +51,16 @@ export const masterKey = (folder: string, configured: string | undefined): Buffe
   }
   const path = join(folder, "master.key")
   if (!existsSync(path)) {
+    if (existsSync(join(folder, storeFile)))
+      throw new SealFault(
+        `${path} is missing, and the data beside it are sealed under it: bring it back, or set SERVICE_MASTER_KEY`
+      )
     makeFolder(folder)
-    writeFileSync(path, `${randomBytes(keyBytes).toString("base64")}\n`, { mode: 0o600, flag: "wx" })
+    createKey(path)
   }
   const key = Buffer.from(readFileSync(path, "utf8"), "base64")
-  if (key.length !== keyBytes) throw new SealFault(`${path} does not hold a master key`)
+  if (key.length !== keyBytes)
+    throw new SealFault(`${path} does not hold a master key (${keyBytes} bytes, as base64): bring it back`)
   return key
 }
 

@@ -65,7 +65,7 @@ export class Conflict extends Data.TaggedError("Conflict")<{
 /** The disk or the operating system failed under the store. `full`: no space is left, nothing is corrupt, and
  *  writes may succeed again once there is room. */
 export class StorageFault extends Data.TaggedError("StorageFault")<{
-  readonly reason: "full" | "io" | "corrupt" | "newer-schema" | "locked" | "closed"
+  readonly reason: "full" | "io" | "corrupt" | "newer-schema" | "wrong-key" | "locked" | "closed"
   readonly detail: string
 }> {
   override get message(): string {

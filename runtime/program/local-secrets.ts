@@ -1,7 +1,8 @@
 /** Stores the secrets of a first start on this machine: they are printed once, and stay sealed in the data
  *  folder so that the command line on this machine can use them. */
-import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import { writeWholeSync } from "../../storage/files.ts"
 import type { Sealer } from "../../storage/seal.ts"
 
 export interface LocalSecrets {
@@ -32,9 +33,5 @@ export const readLocalSecrets = (folder: string, { open }: Sealer): LocalSecrets
 }
 
 export const writeLocalSecrets = (folder: string, { seal }: Sealer, secrets: LocalSecrets): void => {
-  const path = join(folder, name)
-  writeFileSync(`${path}.part`, seal(new TextEncoder().encode(JSON.stringify(secrets)), "local", name), {
-    mode: 0o600
-  })
-  renameSync(`${path}.part`, path)
+  writeWholeSync(join(folder, name), seal(new TextEncoder().encode(JSON.stringify(secrets)), "local", name))
 }

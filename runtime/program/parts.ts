@@ -3,6 +3,7 @@
  *  the start is interrupted. Source: docs/architecture.md, "How a process starts and stops". */
 import { Context, Data, Effect, Layer, type Scope } from "effect"
 import { RateWindow } from "../../actors/rate-window.ts"
+import { isOpenToOthers } from "../../storage/data-folder.ts"
 import { openLmdb } from "../../storage/lmdb.ts"
 import { openMemory } from "../../storage/memory.ts"
 import { masterKey, sealer, type Sealer } from "../../storage/seal.ts"
@@ -63,6 +64,7 @@ export class Storage extends Context.Service<Storage, Store>()("program/Storage"
       const { testMode, data: folder, durability } = yield* Configuration
       const { tracing, observeStore } = yield* Telemetry
       const log = yield* Logging
+      const keyMark = (yield* Sealing).hash("the master key of these data", "master key")
       const onRoom = (fault: StorageFault | undefined): void =>
         fault === undefined
           ? log("info", "the disk has room again: writes are taken")
@@ -72,9 +74,11 @@ export class Storage extends Context.Service<Storage, Store>()("program/Storage"
             })
       const store = yield* opening(
         "storage",
-        () => (testMode ? openMemory() : openLmdb({ folder, durability, onRoom })),
+        () => (testMode ? openMemory() : openLmdb({ folder, durability, keyMark, onRoom })),
         (opened) => opened.close()
       )
+      if (!testMode && isOpenToOthers(folder))
+        log("warn", "other users of this machine may look into the data folder: chmod 700", { folder })
       observeStore(store)
       return tracing?.store(store) ?? store
     })

@@ -48,6 +48,15 @@ const safeJson = (line: Record<string, unknown>): string => {
 const sortOf = (message: string, { route, status }: Record<string, unknown>): string =>
   route === undefined ? message : `${message} ${String(route)} ${String(status)}`
 
+/** A disk that is full takes no line of a log that is written to a file. */
+const writeToStandardError = (line: string): void => {
+  try {
+    process.stderr.write(line)
+  } catch {
+    /* there is nowhere to say it */
+  }
+}
+
 export interface JsonLoggerOptions {
   readonly least: LeastLevel
   readonly write?: (line: string) => void
@@ -59,7 +68,7 @@ export interface JsonLoggerOptions {
 /** Makes the Logger. Its messages are `[text]` or `[text, fields]`; the annotations of a fiber are fields. */
 export const jsonLogger = ({
   least,
-  write = (line) => process.stderr.write(line),
+  write = writeToStandardError,
   later,
   traceId
 }: JsonLoggerOptions): Logger.Logger<unknown, void> => {
