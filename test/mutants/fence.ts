@@ -113,8 +113,8 @@ export const fence: ReadonlyArray<Mutant> = [
   {
     id: "lock-outlives-a-refusal",
     file: "storage/lmdb.ts",
-    find: "    unlock()\n    throw cause instanceof",
-    replace: "    throw cause instanceof",
+    find: "    unlock()\n    throw faultOf(cause)",
+    replace: "    throw faultOf(cause)",
     why: "a folder that was refused stays locked for every other process",
     tests: lmdb
   },

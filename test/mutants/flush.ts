@@ -66,8 +66,9 @@ export const flush: ReadonlyArray<Mutant> = [
   {
     id: "store-write",
     file: "protocols/store/engine/engine.ts",
-    find: "      if (lost instanceof Conflict) return reject(conflict(",
-    replace: "      resolve(value)\n      if (lost instanceof Conflict) return reject(conflict(",
+    find: "    if (lost instanceof Conflict)\n      return resume(Effect.fail(conflict(",
+    replace:
+      "    resume(Effect.succeed(value))\n    if (lost instanceof Conflict)\n      return resume(Effect.fail(conflict(",
     why: "the store answers 201 for a product that a full disk refused",
     tests: ["test/protocols/store/engine/engine.test.ts"]
   },

@@ -40,16 +40,16 @@ export const fsync: ReadonlyArray<Mutant> = [
   {
     id: "lmdb-never-syncs",
     file: "storage/lmdb.ts",
-    find: `      noSync: durability === "relaxed"\n`,
-    replace: "      noSync: true\n",
+    find: `      noSync: durability === "relaxed",\n`,
+    replace: "      noSync: true,\n",
     why: "no commit is ever flushed to disk, whatever is configured",
     tests: lmdb
   },
   {
     id: "full-is-relaxed",
     file: "storage/lmdb.ts",
-    find: `new Writer(new Lmdb(db, durability === "full"))`,
-    replace: `new Writer(new Lmdb(db, durability !== "full"))`,
+    find: `new Lmdb(db, room, durability === "full")`,
+    replace: `new Lmdb(db, room, durability !== "full")`,
     why: "the durable setting does not wait for the flush, the relaxed one does",
     tests: lmdb
   },

@@ -89,24 +89,32 @@ it("A-9: discovery, registration, sign-in, consent, tokens, introspection, keys 
     "/t1/consent",
     "/t1/consent"
   ])
-  const known = { client_id: client.clientId }
+  const application = { client_id: client.clientId }
   const auth = oauth.ClientSecretBasic(client.secret)
-  const answer = oauth.validateAuthResponse(metadata, known, back, "s")
+  const answer = oauth.validateAuthResponse(metadata, application, back, "s")
   const tokens = await oauth.processAuthorizationCodeResponse(
     metadata,
-    known,
-    await oauth.authorizationCodeGrantRequest(metadata, known, auth, answer, callback, verifier, insecure)
+    application,
+    await oauth.authorizationCodeGrantRequest(
+      metadata,
+      application,
+      auth,
+      answer,
+      callback,
+      verifier,
+      insecure
+    )
   )
   const introspected = await oauth.processIntrospectionResponse(
     metadata,
-    known,
-    await oauth.introspectionRequest(metadata, known, auth, tokens.access_token, insecure)
+    application,
+    await oauth.introspectionRequest(metadata, application, auth, tokens.access_token, insecure)
   )
   expect([introspected.active, introspected.iss]).toEqual([true, world.issuer])
   const keys = (await (await fetch(metadata.jwks_uri!)).json()) as { readonly keys: ReadonlyArray<unknown> }
   expect(keys.keys.length).toBeGreaterThan(0)
   await oauth.processRevocationResponse(
-    await oauth.revocationRequest(metadata, known, auth, tokens.access_token, insecure)
+    await oauth.revocationRequest(metadata, application, auth, tokens.access_token, insecure)
   )
   await oauth.processRevocationResponse(
     await oauth.revocationRequest(metadata, registered, secret, "unknown", insecure)
