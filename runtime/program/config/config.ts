@@ -10,6 +10,7 @@ import { parse } from "./parse.ts"
 import { serverItems } from "./server.ts"
 import { storeItems } from "./store.ts"
 import { translationItems } from "./translation.ts"
+import { nearest, unknownVariables } from "./unknown.ts"
 
 /** Every configuration item, by the member of `Config` that holds its value. */
 export const items = {
@@ -57,6 +58,8 @@ const memberByName = new Map<string, Member>([
   ...members.map((member) => [member as string, member] as const),
   ...members.map((member) => [nameOf(member), member] as const)
 ])
+
+const nearestName = (name: string): string => nearest(name, members.map(nameOf))
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -134,7 +137,7 @@ const readFile = async (file: string): Promise<FileValues> => {
   for (const [name, value] of await readEntries(file, faults)) {
     const member = memberByName.get(name)
     if (member === undefined) {
-      faults.push(`${file}: ${name} is no configuration key`)
+      faults.push(`${file}: ${name} is no configuration key; the nearest is ${nearestName(name)}`)
       continue
     }
     const current = nameOf(member)
@@ -175,7 +178,8 @@ const crossFaults = (
 }
 
 /** Loads the configuration; throws ConfigFault with every fault. The YAML file is `file`, otherwise
- *  TROUPE_CONFIG; `warn` is called with one line for each of its keys that has been renamed. */
+ *  TROUPE_CONFIG; `warn` is called with one line for each of its keys that has been renamed, and for each
+ *  variable that looks like a setting and is none. */
 export const loadConfig = async (
   env: Readonly<Record<string, string | undefined>>,
   file: string | undefined = env["TROUPE_CONFIG"],
@@ -197,7 +201,8 @@ export const loadConfig = async (
   faults.push(...crossFaults(config, label))
   if (faults.length > 0) throw new ConfigFault(faults, env)
 
-  for (const line of fromFile.warnings) warn(line)
+  const variables = members.map((member) => itemOf(member).env)
+  for (const line of [...fromFile.warnings, ...unknownVariables(env, variables)]) warn(line)
   return config as unknown as Config
 }
 

@@ -57,7 +57,8 @@ describe("configuration", () => {
     expect(text).toContain("TROUPE_LOG_LEVEL (log.level): wants one of")
     expect(text).toContain("troupe.yaml: storage.durability: wants one of full, relaxed")
     expect(text).toContain("TROUPE_TLS_CERT (http.tls_cert) and http.tls_key go together")
-    for (const word of ["colour", "stt"]) expect(text).toContain(`${word} is no configuration key`)
+    for (const word of ["colour", "stt"])
+      expect(text).toContain(`${word} is no configuration key; the nearest is `)
   })
   it("a file that is missing or no YAML is a fault, an empty one is not", async () => {
     await expect(loadConfig({}, "/nowhere/troupe.yaml")).rejects.toThrow(/no such file/)
