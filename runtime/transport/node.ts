@@ -196,8 +196,10 @@ class Node {
     if (!socket.writable) return
     const wire = this.wireOf(socket)
     const { exchange } = wire
-    if (exchange?.reply !== undefined && !exchange.reply.req.complete && !exchange.answered)
-      return exchange.refuse(400)
+    if (exchange?.reply !== undefined && !exchange.reply.req.complete && !exchange.answered) {
+      exchange.refuse(400)
+      return exchange.abort()
+    }
     // A connection without a byte was opened in advance and is not waiting for an answer.
     if (socket.bytesRead === 0) return void socket.destroy()
     wire.last(() => this.refuseRaw(socket, statusOf(cause)))

@@ -7,6 +7,7 @@
  *  a connection on which another request arrives before the current one is answered, unless both happen in one
  *  turn (no client in use pipelines that way). Source: docs/http.md; docs/architecture.md, "Transport". */
 import { METHODS } from "node:http"
+import { type AddressInfo, createServer } from "node:net"
 import type uWS from "uWebSockets.js"
 import {
   type Answer,
@@ -400,6 +401,19 @@ class Node {
   }
 }
 
+/** Chooses a free port; 0 where that fails, which leaves the choice to the library. On a port of its own choice the
+ *  library does not set SO_REUSEADDR, and a later start on the same number would be refused while connections of
+ *  this one wait (TIME-WAIT). */
+const freePort = (host: string): Promise<number> =>
+  new Promise((resolve) => {
+    const probe = createServer()
+    probe.once("error", () => resolve(0))
+    probe.listen(0, host, () => {
+      const { port } = probe.address() as AddressInfo
+      probe.close(() => resolve(port))
+    })
+  })
+
 export const bind: Bind = async (options) => {
   const library = loadLibrary(options.cacheFolder)
   const { tls } = options
@@ -411,9 +425,14 @@ export const bind: Bind = async (options) => {
   // The typings lack both the constant and the form with a host; without it two processes would share the
   // port silently.
   const { LIBUS_LISTEN_EXCLUSIVE_PORT } = library as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number }
-  const token = await new Promise<uWS.us_listen_socket | false>((resolve) => {
-    ;(app as any).listen(options.host, options.port, LIBUS_LISTEN_EXCLUSIVE_PORT, resolve)
-  })
+  const listenOn = (port: number): Promise<uWS.us_listen_socket | false> =>
+    new Promise((resolve) => {
+      ;(app as any).listen(options.host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, resolve)
+    })
+  let token: uWS.us_listen_socket | false = false
+  // Somebody else may take a free port before we do.
+  if (options.port > 0) token = await listenOn(options.port)
+  else for (let i = 0; i < 3 && token === false; i++) token = await listenOn(await freePort(options.host))
   if (token === false)
     throw new Error(
       `cannot listen on ${options.host}:${options.port}: the port is in use or the address is not this machine's`
