@@ -112,6 +112,10 @@ export const flatMapLater = <A, B, E = never>(
     ? Effect.flatMap(effectOf<A, E>(value as Later<A, E>), (there) => effectOf<B, E>(next(there)))
     : next(value)
 
+/** Goes on with a value by what may return a promise. A value that is there, or a promise, starts no fiber. */
+export const chainLater = <A, B>(value: Later<A>, next: (value: A) => B | Promise<B>): Later<B> =>
+  value instanceof Promise ? value.then(next) : flatMapLater<A, B>(value, next)
+
 /** Goes on with what `ask` answers: within this turn when it answers now, otherwise as an Effect that waits for
  *  it. `next` runs outside of the callback that brought the answer, so it may throw. */
 export const askLater = <A, E = never>(

@@ -1,6 +1,7 @@
 /** The services that the endpoints need beyond the AuthContext: keys, limits, and the parts that make
  *  outbound requests. */
 import type { KeyObject } from "node:crypto"
+import type { Later } from "../../runtime/http.ts"
 import type { AuthContext } from "./auth-context.ts"
 import type { DpopVerifier } from "./token/dpop.ts"
 import type { Families } from "./token/families.ts"
@@ -21,12 +22,12 @@ export interface AuthServices extends AuthContext {
   readonly limits: Limits
   readonly proofs: DpopVerifier
   readonly passwords: Passwords
-  readonly documents: { resolve(url: string, ip?: string): Promise<Client | Problem> }
+  readonly documents: { resolve(url: string, ip?: string): Later<Client | Problem> }
   readonly idps: {
     keyFor(
       idp: Idp,
       header: { readonly alg: string; readonly kid?: string | undefined }
-    ): Promise<KeyObject | undefined>
+    ): Later<KeyObject | undefined>
     /** False when no usable keys are cached, because they could not be fetched. */
     hasKeys?(idpId: string): boolean
   }

@@ -10,6 +10,7 @@ import { canBeKey, Fields } from "../fields.ts"
 import type { Passwords } from "../passwords.ts"
 import { type Problem, problemOf, quoted } from "../problems.ts"
 import type { BrokerGrant, Idp, Issuance, Provider, SigningKey } from "../records.ts"
+import type { FetchFault } from "../upstream/safe-fetch.ts"
 import type { Form, Members } from "../wire.ts"
 
 export interface CreatedKey {
@@ -49,8 +50,8 @@ export interface AdminPorts {
     also: (withdrawn: WithdrawnKey) => ReadonlyArray<Write>
   ) => Promise<WithdrawnKey | undefined>
   readonly idpKeys: {
-    /** Fetches the keys now and resolves to the number of usable ones; rejects when the fetch fails. */
-    refresh(idp: Idp): Promise<number>
+    /** Fetches the keys now and returns the number of usable ones. */
+    refresh(idp: Idp): Effect.Effect<number, FetchFault>
     fetchedMs(idpId: string): number | undefined
     /** Drops the cached keys of an IdP that was changed or deleted. */
     forget(idpId: string): void

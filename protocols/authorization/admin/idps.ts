@@ -1,6 +1,7 @@
 /** /admin/idps: the identity providers whose assertions are trusted. Their keys are fetched when an assertion
  *  needs them, or when an administrator asks.
  *  Source: docs/spec/authorization.md, sections 13.2 and 16.4. */
+import { Effect } from "effect"
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
@@ -21,7 +22,8 @@ import {
   type AdminPorts,
   type AdminCall,
   type Decision,
-  type Outcome
+  type Outcome,
+  type Waiting
 } from "./call.ts"
 import { list, matching, rowsOf } from "./lists.ts"
 
@@ -154,14 +156,13 @@ export const deleteIdp = async (call: AdminCall): Promise<Decision> => {
   }
 }
 
-export const refreshKeys = async (call: AdminCall): Promise<Outcome> => {
+export const refreshKeys = (call: AdminCall): Outcome | Waiting => {
   const idp = idpOf(call)
   if (isProblem(idp)) return idp
   const fields = fieldsOf(call, [])
   if (fields.problem !== undefined) return fields.problem
-  try {
-    return ok({ status: "refreshed", keys: await call.ports.idpKeys.refresh(idp) })
-  } catch (cause) {
-    return badGateway("the keys could not be fetched", cause)
-  }
+  return Effect.match(call.ports.idpKeys.refresh(idp), {
+    onFailure: (fault) => badGateway("the keys could not be fetched", fault),
+    onSuccess: (keys) => ok({ status: "refreshed", keys })
+  })
 }

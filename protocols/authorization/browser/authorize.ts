@@ -2,7 +2,7 @@
  *  browser to the login page, to the consent page, or back to the client with a code. It redirects only after
  *  the redirect URI is found to be registered for the client.
  *  Source: docs/spec/authorization.md, sections 7.1 to 7.4, 7.6 and 7.7. */
-import type { Header, Request, Response } from "../../../runtime/http.ts"
+import { chainLater, type Header, type Later, type Request, type Response } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
 import { sourceOf } from "../../shared/addresses.ts"
 import { hashOf } from "../auth-context.ts"
@@ -95,21 +95,37 @@ export const goTo = (
   headers: ReadonlyArray<readonly [string, string]> = []
 ): Response => ({ status, headers: [["Location", path], ["Cache-Control", "no-store"], ...headers] })
 
-export const authorize = async (
+export const authorize = (
   services: AuthServices,
   sessions: BrowserSessions,
   request: Request
-): Promise<Response> => {
+): Later<Response> => {
   const form = readPairs(request.query)
   if (isWireFault(form)) return errorPage(bad(form.detail), request.traceId)
-  const { settings } = services
   const { repeated } = form
   const clientId = form.get("client_id")
-  const redirectUri = form.get("redirect_uri")
   if (repeated.includes("client_id") || repeated.includes("redirect_uri"))
     return errorPage(bad("client_id or redirect_uri appears twice"), request.traceId)
   if (clientId === undefined) return errorPage(bad("client_id is missing"), request.traceId)
-  const client = await findClient(services, clientId, request.client)
+  return chainLater(findClient(services, clientId, request.client), (client) =>
+    askedBy(services, sessions, request, { form, client })
+  )
+}
+
+interface Asked {
+  readonly form: Form
+  readonly client: Client | Problem | undefined
+}
+
+const askedBy = async (
+  services: AuthServices,
+  sessions: BrowserSessions,
+  request: Request,
+  { form, client }: Asked
+): Promise<Response> => {
+  const { settings } = services
+  const { repeated } = form
+  const redirectUri = form.get("redirect_uri")
   if (isProblem(client)) return errorPage(client, request.traceId)
   if (client === undefined || client.status !== "active")
     return errorPage(problemOf("invalid_client", authenticationFailed), request.traceId)

@@ -1,9 +1,17 @@
 /** Consent: the page that says which client asks for which access, and its answer. It serves authorization
  *  requests and the consent prompts of token exchange.
  *  Source: docs/spec/authorization.md, sections 7.6 and 12.6. */
-import type { Request, Response } from "../../../runtime/http.ts"
+import { chainLater, mapLater, type Later, type Request, type Response } from "../../../runtime/http.ts"
 import { Conflict } from "../../../storage/store.ts"
-import { giveCode, goTo, mayGoOn, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
+import {
+  giveCode,
+  goTo,
+  mayGoOn,
+  refusedTo,
+  requestOf,
+  sessionExpired,
+  type PendingRequest
+} from "./authorize.ts"
 import { findClient } from "../client/clients.ts"
 import { allowing, liveConsent } from "../consents.ts"
 import { problemPageOrJson } from "./login.ts"
@@ -13,7 +21,7 @@ import { Clients, Prompts, Requests, Users, type Client, type Prompt, type Resou
 import { formTargetOf, isLoopbackUri } from "../redirect-uris.ts"
 import { resourceById, resourceOf } from "../token/resources.ts"
 import type { AuthServices } from "../services.ts"
-import type { BrowserSessions } from "./sessions.ts"
+import type { BrowserSessions, SignedIn } from "./sessions.ts"
 import { isWireFault, readForm, readPairs } from "../wire.ts"
 
 const promptsMax = 1_000
@@ -43,11 +51,11 @@ const about = (
   }
 }
 
-export const showConsent = async (
+export const showConsent = (
   services: AuthServices,
   sessions: BrowserSessions,
   request: Request
-): Promise<Response> => {
+): Later<Response> => {
   const query = readPairs(request.query)
   const req = isWireFault(query) ? undefined : query.get("req")
   const pending = requestOf(services, req)
@@ -62,43 +70,43 @@ export const showConsent = async (
   )
     return refusedTo(services, row, problemOf("access_denied", "the user is disabled"))
   if (signedIn === undefined || !mayGoOn(services, row, signedIn)) return goTo(`/login?req=${req}`)
-  const client = await findClient(services, row.clientId, request.client)
-  if (client === undefined || isProblem(client) || client.status !== "active")
-    return errorPage(problemOf("invalid_client", "the client is no longer known"), request.traceId)
-  return consentPage(
-    {
-      ...about(services, client, signedIn.user.id, resourceById(services, row.resourceId), row.scopes),
-      action: "consent",
-      csrf: sessions.csrf("consent", row.sessionHash!, req!),
-      hidden: { req: req! },
-      destination: new URL(row.redirectUri).host,
-      loopback: isLoopbackUri(row.redirectUri),
-      email: signedIn.user.email
-    },
-    {
-      // Browsers apply form-action to the whole chain of redirects, and an application may redirect its user
-      // to another of its hosts.
-      formTargets: [formTargetOf(row.redirectUri), "https:"]
-    }
-  )
+  return mapLater(findClient(services, row.clientId, request.client), (client) => {
+    if (client === undefined || isProblem(client) || client.status !== "active")
+      return errorPage(problemOf("invalid_client", "the client is no longer known"), request.traceId)
+    return consentPage(
+      {
+        ...about(services, client, signedIn.user.id, resourceById(services, row.resourceId), row.scopes),
+        action: "consent",
+        csrf: sessions.csrf("consent", row.sessionHash!, req!),
+        hidden: { req: req! },
+        destination: new URL(row.redirectUri).host,
+        loopback: isLoopbackUri(row.redirectUri),
+        email: signedIn.user.email
+      },
+      {
+        // Browsers apply form-action to the whole chain of redirects, and an application may redirect its user
+        // to another of its hosts.
+        formTargets: [formTargetOf(row.redirectUri), "https:"]
+      }
+    )
+  })
 }
 
-export const consent = async (
+export const consent = (
   services: AuthServices,
   sessions: BrowserSessions,
   request: Request
-): Promise<Response> => {
+): Later<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form))
     return problemPageOrJson(services, request, problemOf("invalid_request", form.detail))
   const req = form.get("req") ?? ""
   const pending = requestOf(services, req)
   const signedIn = sessions.of(request)
-  const { books, audit } = services
   if (
     signedIn === undefined &&
     pending?.request.userId != null &&
-    books.get(Users, [pending.request.userId])?.status !== "active"
+    services.books.get(Users, [pending.request.userId])?.status !== "active"
   )
     return refusedTo(services, pending.request, problemOf("access_denied", "the user is disabled"), 303)
   const presented = form.get("csrf")
@@ -112,7 +120,27 @@ export const consent = async (
   const decision = form.get("decision")
   if (decision !== "allow" && decision !== "deny")
     return problemPageOrJson(services, request, problemOf("invalid_request", "decision is missing"))
-  const client = await findClient(services, row.clientId, request.client)
+  return chainLater(findClient(services, row.clientId, request.client), (client) =>
+    decided(services, request, { req, pending, signedIn, decision, client })
+  )
+}
+
+/** The answer of a signed-in user to the page of their request. */
+interface Decision {
+  readonly req: string
+  readonly pending: PendingRequest
+  readonly signedIn: SignedIn
+  readonly decision: "allow" | "deny"
+  readonly client: Client | Problem | undefined
+}
+
+const decided = async (
+  services: AuthServices,
+  request: Request,
+  { req, pending, signedIn, decision, client }: Decision
+): Promise<Response> => {
+  const { books, audit } = services
+  const { request: row } = pending
   if (client === undefined || isProblem(client) || client.status !== "active")
     return problemPageOrJson(services, request, problemOf("invalid_client", "the client is no longer known"))
   if (row.resourceId !== "" && resourceById(services, row.resourceId) === undefined)

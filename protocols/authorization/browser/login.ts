@@ -1,7 +1,7 @@
 /** Login with a local account, the continuation of the request after it, and logout.
  *  Source: docs/spec/authorization.md, section 7.5. */
 import { Cause, Effect, Exit } from "effect"
-import type { Request, Response } from "../../../runtime/http.ts"
+import { chainLater, type Later, type Request, type Response } from "../../../runtime/http.ts"
 import { errorPage, loginPage, type LoginView } from "./pages/pages.ts"
 import {
   adopted,
@@ -238,11 +238,11 @@ const signedIn = async (
 }
 
 /** `GET /oauth/authorize/continue`: accepted only from the session that signed in for this request. */
-export const continueAuthorization = async (
+export const continueAuthorization = (
   services: AuthServices,
   sessions: BrowserSessions,
   request: Request
-): Promise<Response> => {
+): Later<Response> => {
   const query = readPairs(request.query)
   const req = isWireFault(query) ? undefined : query.get("req")
   const pending = requestOf(services, req)
@@ -257,10 +257,11 @@ export const continueAuthorization = async (
   }
   if (pending === undefined || signedIn === undefined || !mayGoOn(services, pending.request, signedIn))
     return errorPage(sessionExpired(), request.traceId)
-  const client = await findClient(services, pending.request.clientId, request.client)
-  if (client === undefined || isProblem(client) || client.status !== "active")
-    return errorPage(problemOf("invalid_client", authenticationFailed), request.traceId)
-  return proceed(services, client, req!, pending.request, signedIn, 302)
+  return chainLater(findClient(services, pending.request.clientId, request.client), (client) =>
+    client === undefined || isProblem(client) || client.status !== "active"
+      ? errorPage(problemOf("invalid_client", authenticationFailed), request.traceId)
+      : proceed(services, client, req!, pending.request, signedIn, 302)
+  )
 }
 
 export const logout = async (

@@ -1,7 +1,10 @@
 /** Clients that are identified by the URL of a metadata document about them. Guarantee: nothing is fetched
- *  for an identifier that breaks a rule, one URL has one fetch in flight, and a stale document is never used
- *  when it could not be fetched again.
+ *  for an identifier that breaks a rule, one URL has one fetch in flight, which stops with the last request
+ *  that waits for it, and a stale document is never used when it could not be fetched again.
  *  Source: docs/spec/authorization.md, section 11. */
+import { Effect } from "effect"
+import type { Later } from "../../../runtime/http.ts"
+import { Flights } from "../../shared/flights.ts"
 import { literalAddress, sourceOf } from "../../shared/addresses.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Documents, freshMs } from "../upstream/document-cache.ts"
@@ -18,7 +21,7 @@ import {
 } from "../problems.ts"
 import { bearerGrant, Clients, grantTypes, type Client } from "../records.ts"
 import { redirectUriFault } from "../redirect-uris.ts"
-import { FetchFault, isJson, type Fetched, type SafeFetch } from "../upstream/safe-fetch.ts"
+import { isJson, type Fetched, type FetchFault, type SafeFetch } from "../upstream/safe-fetch.ts"
 import type { Settings } from "../settings.ts"
 import { isWireFault, parseObject, type Members } from "../wire.ts"
 
@@ -135,7 +138,7 @@ export class ClientDocuments {
   private readonly authority: AuthContext
   private readonly fetcher: SafeFetch
   private readonly documents = new Documents<Client | Problem>()
-  private readonly inFlight = new Map<string, Promise<Client | Problem>>()
+  private readonly inFlight = new Flights<Client | Problem>({ withLastWaiter: true })
   private readonly newUrls: CallCounts
 
   /** Counts fetches by outcome ("ok", "document", or the fetch fault's reason), for /metrics. */
@@ -149,25 +152,32 @@ export class ClientDocuments {
 
   /** Returns a client of source "cimd", which need not be active. `sourceIp` is the address whose rate limit
    *  a new URL counts against. */
-  async resolve(url: string, sourceIp?: string): Promise<Client | Problem> {
+  resolve(url: string, sourceIp?: string): Later<Client | Problem> {
     const cached = this.documents.get(url)
     const nowMs = this.authority.nowMs()
     if (cached !== undefined && cached.freshUntilMs > nowMs) return this.asStored(url, cached.value)
     const fault = documentUrlFault(url, this.authority.settings.clientDocuments)
     if (fault !== undefined) return refused(fault)
-    const flying = this.inFlight.get(url)
-    if (flying !== undefined) return this.asStored(url, await flying)
-    if (
-      cached === undefined &&
-      sourceIp !== undefined &&
-      this.authority.books.get(Clients, [url]) === undefined
-    ) {
+    return Effect.map(
+      Effect.suspend(() => this.flight(url, cached?.firstMs, sourceIp)),
+      (client) => this.asStored(url, client)
+    )
+  }
+
+  /** Joins the fetch in flight, or begins one if the source may name another new URL. */
+  private flight(
+    url: string,
+    firstMs: number | undefined,
+    sourceIp: string | undefined
+  ): Effect.Effect<Client | Problem> {
+    const isNew = firstMs === undefined && this.authority.books.get(Clients, [url]) === undefined
+    if (isNew && sourceIp !== undefined && !this.inFlight.has(url)) {
       const waitMs = this.newUrls.take(sourceOf(sourceIp))
-      if (waitMs > 0) return slowDown(waitMs)
+      if (waitMs > 0) return Effect.succeed(slowDown(waitMs))
     }
-    const issuedMs = cached?.firstMs ?? nowMs
-    const flight = this.fetch(url, issuedMs)
-      .then(({ client, keptMs, bytes }) => {
+    const issuedMs = firstMs ?? this.authority.nowMs()
+    return this.inFlight.join(url, () =>
+      Effect.map(this.fetch(url, issuedMs), ({ client, keptMs, bytes }) => {
         this.documents.put(url, {
           value: client,
           firstMs: issuedMs,
@@ -176,9 +186,7 @@ export class ClientDocuments {
         })
         return client
       })
-      .finally(() => this.inFlight.delete(url))
-    this.inFlight.set(url, flight)
-    return this.asStored(url, await flight)
+    )
   }
 
   /** Takes the members that the server itself decides from the client's row, whatever the document says, so
@@ -200,23 +208,32 @@ export class ClientDocuments {
         }
   }
 
-  private async fetch(url: string, issuedMs: number): Promise<Outcome> {
-    const { settings } = this.authority
-    const { fetchTimeoutMs, allowPrivateAddresses, requireHttps, cacheMs } = settings.clientDocuments
-    const fetched = await this.fetcher.fetch({
+  private fetch(url: string, issuedMs: number): Effect.Effect<Outcome> {
+    const { fetchTimeoutMs, allowPrivateAddresses, requireHttps } = this.authority.settings.clientDocuments
+    const fetching = this.fetcher.fetch({
       url,
       bodyBytesMax: documentBytesMax,
       timeoutMs: fetchTimeoutMs,
       allowPrivateAddresses,
       allowHttp: !requireHttps
     })
-    if (fetched instanceof FetchFault) {
-      this.count(fetched.reason)
-      // The document itself did not fail, so the next request may try at once.
-      return fetched.reason === "busy"
-        ? { client: busy, keptMs: undefined, bytes: 0 }
-        : { client: refused(wordsOf(fetched)), keptMs: failedKeptMs, bytes: 0 }
-    }
+    return Effect.match(fetching, {
+      onFailure: (fault) => this.failed(fault),
+      onSuccess: (fetched) => this.outcomeOf(url, issuedMs, fetched)
+    })
+  }
+
+  private failed(fault: FetchFault): Outcome {
+    this.count(fault.reason)
+    // The document itself did not fail, so the next request may try at once.
+    return fault.reason === "busy"
+      ? { client: busy, keptMs: undefined, bytes: 0 }
+      : { client: refused(wordsOf(fault)), keptMs: failedKeptMs, bytes: 0 }
+  }
+
+  private outcomeOf(url: string, issuedMs: number, fetched: Fetched): Outcome {
+    const { settings } = this.authority
+    const { cacheMs } = settings.clientDocuments
     const described = read(url, fetched)
     this.count(typeof described === "string" ? "document" : "ok")
     if (typeof described === "string") return { client: refused(described), keptMs: failedKeptMs, bytes: 0 }

@@ -1,6 +1,6 @@
 /** Client authentication: finds a client and makes it prove its identity.
  *  Source: docs/spec/authorization.md, section 5; RFC 6749 sections 2.3 and 3.2.1. */
-import { mapMaybePromise } from "../../shared/maybe-promise.ts"
+import { mapLater, type Later } from "../../../runtime/http.ts"
 import { secretMatches } from "./client-secrets.ts"
 import { canBeKey } from "../fields.ts"
 import { authenticationFailed, isProblem, type Problem, problemOf } from "../problems.ts"
@@ -32,7 +32,7 @@ export const findClient = (
   services: AuthServices,
   clientId: string,
   ip: string
-): Client | undefined | Promise<Client | Problem | undefined> => {
+): Later<Client | Problem | undefined> => {
   if (!canBeKey(clientId)) return undefined
   return isDocumentUrl(services, clientId)
     ? services.documents.resolve(clientId, ip)
@@ -52,7 +52,7 @@ export const authenticate = (
   authorization: string | undefined,
   form: Form,
   ip: string
-): Authenticated | Problem | Promise<Authenticated | Problem> => {
+): Later<Authenticated | Problem> => {
   const { settings } = services
   let clientId = form.get("client_id")
   let secret = form.get("client_secret")
@@ -71,7 +71,7 @@ export const authenticate = (
   const limited = settings.rate.enabled ? services.limits.clientAllowed(ip, requestedId) : undefined
   return (
     limited ??
-    mapMaybePromise(findClient(services, requestedId, ip), (client) =>
+    mapLater(findClient(services, requestedId, ip), (client) =>
       proved(services, client, requestedId, secret, ip)
     )
   )

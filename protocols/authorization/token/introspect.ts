@@ -1,7 +1,6 @@
 /** `POST /oauth/introspect`: says whether a token is active, to authorized callers only.
  *  Source: docs/spec/authorization.md, section 9.1; RFC 7662. */
-import type { Request, Response } from "../../../runtime/http.ts"
-import { mapMaybePromise } from "../../shared/maybe-promise.ts"
+import { mapLater, type Later, type Request, type Response } from "../../../runtime/http.ts"
 import { authenticate, type Authenticated } from "../client/clients.ts"
 import { authenticationFailed, isProblem, type Problem, problemOf } from "../problems.ts"
 import { resourceById } from "./resources.ts"
@@ -54,15 +53,12 @@ const answerOf = ({ claims, issuance }: OwnToken): string => {
   return answer
 }
 
-export const introspect = (
-  services: AuthServices,
-  request: Request
-): Response | Problem | Promise<Response | Problem> => {
+export const introspect = (services: AuthServices, request: Request): Later<Response | Problem> => {
   const { settings } = services
   if (!settings.introspection) return problemOf("not_found", "introspection is switched off")
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return problemOf("invalid_request", form.detail)
-  return mapMaybePromise(
+  return mapLater(
     authenticate(services, request.headers.get("authorization"), form, request.client),
     (caller) => introspected(services, caller, form)
   )

@@ -1,12 +1,12 @@
 /** `POST /oauth/revoke`: revokes the caller's token. The answer is 200 for every authenticated caller,
  *  whether or not the token existed.
  *  Source: docs/spec/authorization.md, section 9.2; RFC 7009. */
-import type { Request, Response } from "../../../runtime/http.ts"
-import { authenticate } from "../client/clients.ts"
+import { chainLater, type Later, type Request, type Response } from "../../../runtime/http.ts"
+import { authenticate, type Authenticated } from "../client/clients.ts"
 import { isProblem, type Problem, problemOf } from "../problems.ts"
 import { Issuances } from "../records.ts"
 import type { AuthServices } from "../services.ts"
-import { isWireFault, readForm } from "../wire.ts"
+import { isWireFault, readForm, type Form } from "../wire.ts"
 
 /** An answer without a media type: clients would read a body of JSON, and fail on an empty one. */
 const answered: Response = {
@@ -18,10 +18,21 @@ const answered: Response = {
   body: ""
 }
 
-export const revoke = async (services: AuthServices, request: Request): Promise<Response | Problem> => {
+export const revoke = (services: AuthServices, request: Request): Later<Response | Problem> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return problemOf("invalid_request", form.detail)
-  const caller = await authenticate(services, request.headers.get("authorization"), form, request.client)
+  return chainLater(
+    authenticate(services, request.headers.get("authorization"), form, request.client),
+    (caller) => revokedBy(services, request, form, caller)
+  )
+}
+
+const revokedBy = async (
+  services: AuthServices,
+  request: Request,
+  form: Form,
+  caller: Authenticated | Problem
+): Promise<Response | Problem> => {
   if (isProblem(caller)) return caller
   const token = form.get("token")
   if (token === undefined) return problemOf("invalid_request", "token is missing")

@@ -1,8 +1,7 @@
 /** `POST /oauth/token`: the checks that every grant shares, in the order of the specification, then the
  *  grant. Nothing is spent before the last of them has passed.
  *  Source: docs/spec/authorization.md, section 8.1. */
-import type { Request, Response } from "../../../runtime/http.ts"
-import { mapMaybePromise } from "../../shared/maybe-promise.ts"
+import { chainLater, flatMapLater, type Later, type Request, type Response } from "../../../runtime/http.ts"
 import { authenticate, type Authenticated } from "../client/clients.ts"
 import type { DpopVerifier } from "./dpop.ts"
 import { authorizationCode } from "./grants/authorization-code.ts"
@@ -105,25 +104,21 @@ export const token = (
   services: AuthServices,
   proofs: DpopVerifier,
   request: Request
-): Response | Problem | Promise<Response | Problem> =>
-  mapMaybePromise(granted(services, proofs, request), (result) => answered(services, proofs, request, result))
+): Later<Response | Problem> =>
+  chainLater(granted(services, proofs, request), (result) => answered(services, proofs, request, result))
 
-const granted = (
-  services: AuthServices,
-  proofs: DpopVerifier,
-  request: Request
-): Body | Problem | Promise<Body | Problem> => {
+const granted = (services: AuthServices, proofs: DpopVerifier, request: Request): Later<Body | Problem> => {
   const tokenRequest = readTokenRequest(services, proofs, request)
   if (isProblem(tokenRequest)) return tokenRequest
   const disabled = grantIsEnabled(tokenRequest)
   if (disabled !== undefined) return disabled
-  return mapMaybePromise(
+  return flatMapLater(
     authenticate(services, request.headers.get("authorization"), tokenRequest.form, request.client),
     (caller) => (isProblem(caller) ? caller : runGrant(tokenRequest, caller))
   )
 }
 
-const runGrant = (tokenRequest: TokenRequest, caller: Authenticated): Problem | Promise<Body | Problem> => {
+const runGrant = (tokenRequest: TokenRequest, caller: Authenticated): Later<Body | Problem> => {
   for (const check of clientChecks) {
     const problem = check(tokenRequest, caller)
     if (problem !== undefined) return problem

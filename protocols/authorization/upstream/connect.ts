@@ -2,7 +2,8 @@
  *  Guarantee: a state is accepted once, in the session it was created for, and the browser is redirected to
  *  listed URLs only.
  *  Source: docs/spec/authorization.md, sections 12.2 to 12.4. */
-import { json, type Request, type Response, type Route } from "../../../runtime/http.ts"
+import { Effect } from "effect"
+import { json, type Later, type Request, type Response, type Route } from "../../../runtime/http.ts"
 import { equalSecrets } from "../../../storage/seal.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { badGateway, type Problem, problemOf, problemResponse, quoted, unavailable } from "../problems.ts"
@@ -71,6 +72,15 @@ interface Connecting {
   readonly verifier: string
 }
 
+/** A callback whose state was accepted. */
+interface Attempt {
+  readonly answered: Form
+  readonly session: SessionNow
+  readonly provider: Provider
+  readonly state: Connecting
+}
+
+const unknownAttempt = "the connection attempt is unknown, expired or already used"
 const stateMs = 600_000
 export const csrfPurpose = "connections"
 
@@ -179,7 +189,7 @@ export const connectRoutes = (
     return redirect(302, url.href)
   }
 
-  const callback = async (request: Request): Promise<Response> => {
+  const callback = (request: Request): Later<Response> => {
     const invalid = (why: string): Response => refuse(request, problemOf("invalid_request", why))
     const answered = query(request)
     if (typeof answered === "string") return invalid(answered)
@@ -192,10 +202,24 @@ export const connectRoutes = (
       session === undefined ||
       state.providerId !== provider?.id ||
       state.sessionHash !== session.sessionHash ||
-      state.userId !== session.userId ||
-      !(await states.spend(sent!, state))
+      state.userId !== session.userId
     )
-      return invalid("the connection attempt is unknown, expired or already used")
+      return invalid(unknownAttempt)
+    return Effect.flatMap(
+      Effect.promise(() => states.spend(sent!, state)),
+      (isFirst) =>
+        isFirst
+          ? exchanged(request, { answered, session, provider, state })
+          : Effect.succeed(invalid(unknownAttempt))
+    )
+  }
+
+  /** Exchanges the code of an attempt for a credential, and stores it. */
+  const exchanged = Effect.fnUntraced(function* (
+    request: Request,
+    { answered, session, provider, state }: Attempt
+  ) {
+    const invalid = (why: string): Response => refuse(request, problemOf("invalid_request", why))
     const back = (): URL => new URL(state.returnUrl ?? `${settings.issuer}/connections`)
     if (answered.has("error")) {
       if (state.returnUrl === undefined)
@@ -224,13 +248,17 @@ export const connectRoutes = (
       redirect_uri: callbackOf(provider.slug),
       ...(pkce ? { code_verifier: state.verifier } : {})
     }
-    const fetched = await fetcher.fetch({
-      ...asClient(tokenUrl, tokenAuth, clientId, secret, form),
-      bodyBytesMax: upstreamBodyBytesMax,
-      timeoutMs: upstreamTimeoutMs,
-      allowPrivateAddresses: local,
-      allowHttp: local
-    })
+    const fetched = yield* Effect.catchTag(
+      fetcher.fetch({
+        ...asClient(tokenUrl, tokenAuth, clientId, secret, form),
+        bodyBytesMax: upstreamBodyBytesMax,
+        timeoutMs: upstreamTimeoutMs,
+        allowPrivateAddresses: local,
+        allowHttp: local
+      }),
+      "FetchFault",
+      (fault) => Effect.succeed(fault)
+    )
     const answer = readTokenAnswer(fetched, format, nowMs(), state.scopes)
     if (answer instanceof FetchFault) return failed(answer.reason)
     if (isRefusal(answer)) return failed("refused")
@@ -254,16 +282,18 @@ export const connectRoutes = (
       createdMs: live?.createdMs ?? nowMs(),
       updatedMs: nowMs()
     }
-    await books.write([
-      BrokerGrants.put(key, row),
-      audit.event("broker_grant.created", {
-        actorId: session.userId,
-        ip: request.client,
-        detail: { provider: provider.slug }
-      })
-    ])
+    yield* Effect.promise(() =>
+      books.write([
+        BrokerGrants.put(key, row),
+        audit.event("broker_grant.created", {
+          actorId: session.userId,
+          ip: request.client,
+          detail: { provider: provider.slug }
+        })
+      ])
+    )
     return redirect(303, back().href)
-  }
+  })
 
   const list = (request: Request): Response => {
     const session = sessions.of(request)

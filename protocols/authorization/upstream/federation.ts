@@ -3,15 +3,17 @@
  *  redirected.
  *  Source: docs/spec/authorization.md, section 7.9; OpenID Connect Core sections 3.1.3.3 and 3.1.3.7, RFC
  *  9207. */
-import { jwtVerify } from "jose"
-import type { Request, Response, Route } from "../../../runtime/http.ts"
+import type { KeyObject } from "node:crypto"
+import { Effect } from "effect"
+import { decodeProtectedHeader, jwtVerify } from "jose"
+import { effectOf, type Later, type Request, type Response, type Route } from "../../../runtime/http.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { redirect } from "./connect.ts"
 import { badGateway, type PlainCode, type Problem, problemOf } from "../problems.ts"
 import { asClient } from "./providers.ts"
 import { canBeKey } from "../fields.ts"
 import { UserEmails, UserFederations, Users, type User } from "../records.ts"
-import { RemoteKeys, type Party } from "./remote-keys.ts"
+import { RemoteKeys, type KeyHeader, type Party } from "./remote-keys.ts"
 import { FetchFault, isJson, type SafeFetch } from "./safe-fetch.ts"
 import { challengeOf, newVerifier, SealedStates } from "./sealed-state.ts"
 import { isAllowedUrl } from "../settings.ts"
@@ -69,25 +71,28 @@ export const federationRoutes = (
     headers: [...(response.headers ?? []), ...headers]
   })
   const page = (request: Request, problem: Problem): Response => pages.error(problem, request)
-  const endpoint = async (
+  const endpoint = (
     name: string
-  ): Promise<{ readonly url: URL; readonly document: Members } | FetchFault> => {
-    const document = await keys.configuration(party)
-    if (document instanceof FetchFault) return document
-    const value = document[name]
-    return typeof value === "string" && isAllowedUrl(value, local)
-      ? { url: new URL(value), document }
-      : new FetchFault({ reason: "url" })
-  }
+  ): Effect.Effect<{ readonly url: URL; readonly document: Members }, FetchFault> =>
+    Effect.flatMap(keys.configuration(party), (document) => {
+      const value = document[name]
+      return typeof value === "string" && isAllowedUrl(value, local)
+        ? Effect.succeed({ url: new URL(value), document })
+        : Effect.fail(new FetchFault({ reason: "url" }))
+    })
 
-  const start = async (request: Request): Promise<Response> => {
+  const start = (request: Request): Later<Response> => {
     if (!federation.enabled) return page(request, problemOf("not_found", "there is nothing here"))
     const asked = readPairs(request.query)
     const req = isWireFault(asked) || asked.repeated.length > 0 ? undefined : (asked.get("req") ?? "")
     if (req === undefined || (req !== "" && !waits(req)))
       return page(request, problemOf("invalid_grant", "login session expired"))
-    const authorization = await endpoint("authorization_endpoint")
-    if (authorization instanceof FetchFault) return unavailable(request, authorization)
+    return Effect.match(endpoint("authorization_endpoint"), {
+      onFailure: (fault) => unavailable(request, fault),
+      onSuccess: ({ url }) => sentTo(url, req)
+    })
+  }
+  const sentTo = (url: URL, req: string): Response => {
     const verifier = newVerifier()
     const nonce = newVerifier()
     const state = states.seal({ atMs: nowMs(), req, nonce, verifier })
@@ -102,123 +107,120 @@ export const federationRoutes = (
       code_challenge_method: "S256",
       ...(federation.connectorId === "" ? {} : { connector_id: federation.connectorId })
     }))
-      authorization.url.searchParams.set(name, value)
-    return within(
-      redirect(302, authorization.url.href),
-      cookie(state, Math.floor(settings.stateMaxAgeMs / 1_000))
-    )
+      url.searchParams.set(name, value)
+    return within(redirect(302, url.href), cookie(state, Math.floor(settings.stateMaxAgeMs / 1_000)))
   }
   const unavailable = (request: Request, fault: FetchFault): Response =>
     page(request, badGateway("the login provider is not available", fault))
 
-  const callback = async (request: Request): Promise<Response> => {
+  const callback = (request: Request): Later<Response> => {
     if (!federation.enabled) return page(request, problemOf("not_found", "there is nothing here"))
     const answered = readPairs(request.query)
     const sent = isWireFault(answered) || answered.repeated.length > 0 ? undefined : answered.get("state")
     const state = states.open(sent)
+    const unknown = (): Response =>
+      page(request, problemOf("invalid_request", "the login attempt is unknown, expired or already used"))
     if (
       isWireFault(answered) ||
       sent === undefined ||
       state === undefined ||
-      cookieOf(request, cookieName) !== sent ||
-      !(await states.spend(sent, state))
+      cookieOf(request, cookieName) !== sent
     )
-      return page(
-        request,
-        problemOf("invalid_request", "the login attempt is unknown, expired or already used")
-      )
-    return within(await answer(request, state, (name) => answered.get(name)), cookie("", 0))
+      return unknown()
+    return Effect.gen(function* () {
+      if (!(yield* Effect.promise(() => states.spend(sent, state)))) return unknown()
+      return within(yield* answer(request, state, (name) => answered.get(name)), cookie("", 0))
+    })
   }
-  const answer = async (
+  const answer = Effect.fnUntraced(function* (
     request: Request,
     state: LoggingIn,
     parameter: (name: string) => string | undefined
-  ): Promise<Response> => {
-    const failed = (reason: string): Promise<void> =>
-      books.write(audit.strangerEvent("user.oidc_login_failed", { ip: request.client, detail: { reason } }))
+  ) {
+    const failed = (reason: string) =>
+      Effect.promise(() =>
+        books.write(audit.strangerEvent("user.oidc_login_failed", { ip: request.client, detail: { reason } }))
+      )
     const iss = parameter("iss")
     if (iss !== undefined && iss !== federation.issuer) {
-      await failed("iss")
+      yield* failed("iss")
       return page(request, problemOf("invalid_request", "the answer is another issuer's"))
     }
     /** Redirects the error to the client when there is one, and answers a page otherwise. */
-    const denied = async (
+    const denied = (
       reason: string,
       error: "access_denied" | "server_error",
       description: string
-    ): Promise<Response> => {
-      await failed(reason)
-      return (
-        (await redirectError(state.req, error, description)) ??
-        page(
+    ): Effect.Effect<Response> =>
+      Effect.gen(function* () {
+        yield* failed(reason)
+        const redirected = yield* effectOf(redirectError(state.req, error, description))
+        if (redirected !== undefined) return redirected
+        return page(
           request,
           error === "server_error"
             ? badGateway(description, { _tag: "LoginNotCompleted", reason })
             : problemOf(error, description)
         )
-      )
-    }
+      })
     if (parameter("error") !== undefined)
-      return denied("upstream", "access_denied", "the login provider refused the login")
+      return yield* denied("upstream", "access_denied", "the login provider refused the login")
     const code = parameter("code")
     if (code === undefined) return page(request, problemOf("invalid_request", "code is missing"))
-    const claims = await exchanged(code, state)
+    const claims = yield* exchanged(code, state)
     if (typeof claims === "string")
-      return denied(claims, "server_error", "the login provider did not complete the login")
-    const user = await userOf(claims)
+      return yield* denied(claims, "server_error", "the login provider did not complete the login")
+    const user = yield* Effect.promise(() => userOf(claims))
     if (user === undefined) {
-      await failed("email_in_use")
+      yield* failed("email_in_use")
       return page(request, problemOf("conflict", "the e-mail address belongs to another account"))
     }
-    if (user.status !== "active") return denied("disabled", "access_denied", "the account is disabled")
-    return logIn(user, state.req, request)
-  }
+    if (user.status !== "active") return yield* denied("disabled", "access_denied", "the account is disabled")
+    return yield* effectOf(logIn(user, state.req, request))
+  })
 
   /** Returns the claims of a verified ID token, or the reason why there are none. */
-  const exchanged = async (code: string, { nonce, verifier }: LoggingIn): Promise<Members | string> => {
-    const token = await endpoint("token_endpoint")
-    if (token instanceof FetchFault) return token.reason
-    const methods = token.document["token_endpoint_auth_methods_supported"]
-    // The default is client_secret_basic (OpenID Connect Discovery section 3).
-    const auth =
-      Array.isArray(methods) &&
-      !methods.includes("client_secret_basic") &&
-      methods.includes("client_secret_post")
-        ? "post"
-        : "basic"
-    const form = {
-      grant_type: "authorization_code",
-      code,
-      redirect_uri: federation.redirectUri,
-      code_verifier: verifier
-    }
-    const fetched = await fetcher.fetch({
-      ...asClient(token.url.href, auth, federation.clientId, federation.clientSecret, form),
-      bodyBytesMax,
-      timeoutMs,
-      allowPrivateAddresses: local,
-      allowHttp: local
-    })
-    if (fetched instanceof FetchFault) return fetched.reason
-    const body = fetched.status === 200 && isJson(fetched) ? parseObject(fetched.body) : undefined
-    const idToken = body === undefined || isWireFault(body) ? undefined : body["id_token"]
-    if (typeof idToken !== "string" || idToken.length > idTokenLengthMax) return "token_response"
+  const exchanged = (code: string, { nonce, verifier }: LoggingIn): Effect.Effect<Members | string> =>
+    Effect.gen(function* () {
+      const token = yield* endpoint("token_endpoint")
+      const methods = token.document["token_endpoint_auth_methods_supported"]
+      // The default is client_secret_basic (OpenID Connect Discovery section 3).
+      const auth =
+        Array.isArray(methods) &&
+        !methods.includes("client_secret_basic") &&
+        methods.includes("client_secret_post")
+          ? "post"
+          : "basic"
+      const form = {
+        grant_type: "authorization_code",
+        code,
+        redirect_uri: federation.redirectUri,
+        code_verifier: verifier
+      }
+      const fetched = yield* fetcher.fetch({
+        ...asClient(token.url.href, auth, federation.clientId, federation.clientSecret, form),
+        bodyBytesMax,
+        timeoutMs,
+        allowPrivateAddresses: local,
+        allowHttp: local
+      })
+      const body = fetched.status === 200 && isJson(fetched) ? parseObject(fetched.body) : undefined
+      const idToken = body === undefined || isWireFault(body) ? undefined : body["id_token"]
+      if (typeof idToken !== "string" || idToken.length > idTokenLengthMax) return "token_response"
+      const header = headerOf(idToken)
+      const key = header === undefined ? undefined : yield* effectOf(keys.keyFor(party, header))
+      return key === undefined ? "id_token" : yield* Effect.promise(() => verified(idToken, key, nonce))
+    }).pipe(Effect.catchTag("FetchFault", (fault) => Effect.succeed<Members | string>(fault.reason)))
+
+  const verified = async (idToken: string, key: KeyObject, nonce: string): Promise<Members | string> => {
     try {
-      const { payload } = await jwtVerify(
-        idToken,
-        async ({ alg, kid }) => {
-          const key = await keys.keyFor(party, { alg: alg!, kid })
-          if (key === undefined) throw new Error("no key")
-          return key
-        },
-        {
-          algorithms,
-          issuer: federation.issuer,
-          audience: federation.clientId,
-          currentDate: new Date(nowMs()),
-          requiredClaims: ["exp", "iat", "sub", "nonce"]
-        }
-      )
+      const { payload } = await jwtVerify(idToken, key, {
+        algorithms,
+        issuer: federation.issuer,
+        audience: federation.clientId,
+        currentDate: new Date(nowMs()),
+        requiredClaims: ["exp", "iat", "sub", "nonce"]
+      })
       const { aud, sub, iat, nonce: theirs, azp } = payload
       const several = Array.isArray(aud) && aud.length > 1
       const good =
@@ -276,6 +278,16 @@ export const federationRoutes = (
     { method: "GET", path: "/oidc/start", handle: start },
     { method: "GET", path: "/oidc/callback", handle: callback }
   ]
+}
+
+/** Returns which key an ID token names; undefined when it is no token of a supported algorithm. */
+const headerOf = (idToken: string): KeyHeader | undefined => {
+  try {
+    const { alg, kid } = decodeProtectedHeader(idToken)
+    return alg !== undefined && algorithms.includes(alg) ? { alg, kid } : undefined
+  } catch {
+    return undefined
+  }
 }
 
 const cookieOf = (request: Request, name: string): string | undefined => {

@@ -1,10 +1,12 @@
 /** The keys of the enterprise's identity providers. A disabled provider has no keys from the next request on.
  *  Source: docs/spec/authorization.md, section 13.2. */
 import type { KeyObject } from "node:crypto"
+import type { Effect } from "effect"
+import type { Later } from "../../../runtime/http.ts"
 import type { AuthContext } from "../auth-context.ts"
 import type { Idp } from "../records.ts"
 import { RemoteKeys, type KeyHeader } from "./remote-keys.ts"
-import type { SafeFetch } from "./safe-fetch.ts"
+import type { FetchFault, SafeFetch } from "./safe-fetch.ts"
 
 const timeoutMs = 10_000
 
@@ -21,12 +23,12 @@ export class IdentityProviders {
 
   /** Returns a key for ES256, RS256 or PS256. Undefined when the key is unknown or unfit, or when the
    *  provider is unreachable and no usable key is cached. */
-  async keyFor(idp: Idp, header: KeyHeader): Promise<KeyObject | undefined> {
+  keyFor(idp: Idp, header: KeyHeader): Later<KeyObject | undefined> {
     return idp.enabled ? this.keys.keyFor(idp, header) : undefined
   }
 
-  /** Fetches the keys when an administrator asks; rejects with FetchFault. */
-  refresh(idp: Idp): Promise<number> {
+  /** Fetches the keys when an administrator asks. */
+  refresh(idp: Idp): Effect.Effect<number, FetchFault> {
     return this.keys.refresh(idp)
   }
 

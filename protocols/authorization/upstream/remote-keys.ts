@@ -3,6 +3,9 @@
  *  once a minute.
  *  Source: docs/spec/authorization.md, section 13.2. */
 import { createPublicKey, type KeyObject } from "node:crypto"
+import { Effect } from "effect"
+import { flatMapLater, mapLater, type Later } from "../../../runtime/http.ts"
+import { Flights } from "../../shared/flights.ts"
 import { FetchFault, isJson, type SafeFetch } from "./safe-fetch.ts"
 import { isWireFault, parseObject, type Members } from "../wire.ts"
 
@@ -44,9 +47,7 @@ interface Entry {
   /** Time of the last fetch in epoch ms, whether or not it succeeded. */
   triedMs: number
   tried: boolean
-  fetching: Promise<KeySet | FetchFault> | undefined
   configuration: { readonly document: Members; readonly fetchedMs: number } | undefined
-  configuring: Promise<Members | FetchFault> | undefined
 }
 
 const bodyBytesMax = 262_144
@@ -56,11 +57,17 @@ const rsaBitsMin = 2_048
 const rsaBitsMax = 8_192
 const refetchEveryMs = 60_000
 
+const nameOf = ({ id }: Party, { place }: Entry): string => `${id} ${place}`
+
 export class RemoteKeys {
   private readonly fetcher: SafeFetch
   private readonly rules: KeyRules
   private readonly nowMs: () => number
   private readonly entries = new Map<string, Entry>()
+  /** A fetch of keys goes on without those who wait for it: they are everybody's, and there is no second one for a
+   *  minute. */
+  private readonly fetching = new Flights<KeySet, FetchFault>({ withLastWaiter: false })
+  private readonly configuring = new Flights<Members, FetchFault>({ withLastWaiter: true })
 
   constructor(fetcher: SafeFetch, rules: KeyRules, nowMs: () => number) {
     this.fetcher = fetcher
@@ -69,26 +76,25 @@ export class RemoteKeys {
   }
 
   /** Returns the key that fits the header; undefined when there is none or it cannot be fetched. */
-  async keyFor(party: Party, header: KeyHeader): Promise<KeyObject | undefined> {
+  keyFor(party: Party, header: KeyHeader): Later<KeyObject | undefined> {
     const entry = this.entry(party)
-    if (entry.keys === undefined || this.ageMs(entry.keys) >= this.rules.keptMs)
-      await this.renewed(party, entry)
-    const found = this.chosen(entry, header)
-    if (
-      found !== undefined ||
-      header.kid === undefined ||
-      entry.keys?.keys.some(({ kid }) => kid === header.kid) === true
-    )
-      return found
-    await this.renewed(party, entry)
-    return this.chosen(entry, header)
+    const isOld = entry.keys === undefined || this.ageMs(entry.keys) >= this.rules.keptMs
+    return flatMapLater(isOld ? this.renewed(party, entry) : undefined, () => {
+      const found = this.chosen(entry, header)
+      return found !== undefined ||
+        header.kid === undefined ||
+        entry.keys?.keys.some(({ kid }) => kid === header.kid) === true
+        ? found
+        : mapLater(this.renewed(party, entry), () => this.chosen(entry, header))
+    })
   }
 
-  /** Fetches now, whatever is cached, and resolves to the number of usable keys; rejects with FetchFault. */
-  async refresh(party: Party): Promise<number> {
-    const keys = await this.fetch(party, this.entry(party))
-    if (keys instanceof FetchFault) throw keys
-    return keys.keys.length
+  /** Fetches now, whatever is cached, and returns the number of usable keys. */
+  refresh(party: Party): Effect.Effect<number, FetchFault> {
+    return Effect.map(
+      Effect.suspend(() => this.fetch(party, this.entry(party))),
+      ({ keys }) => keys.length
+    )
   }
 
   forget(id: string): void {
@@ -107,36 +113,30 @@ export class RemoteKeys {
   }
 
   /** Fetches the discovery document, or returns the cached one, and checks that its issuer is the party's. */
-  async configuration(party: Party): Promise<Members | FetchFault> {
-    const entry = this.entry(party)
-    const cached = entry.configuration
-    if (cached !== undefined && this.ageMs(cached) < this.rules.keptMs) return cached.document
-    return (entry.configuring ??= this.configured(party, entry).finally(() => {
-      entry.configuring = undefined
-    }))
+  configuration(party: Party): Effect.Effect<Members, FetchFault> {
+    return Effect.suspend(() => {
+      const entry = this.entry(party)
+      const cached = entry.configuration
+      return cached !== undefined && this.ageMs(cached) < this.rules.keptMs
+        ? Effect.succeed(cached.document)
+        : this.configuring.join(nameOf(party, entry), () => this.configured(party, entry))
+    })
   }
 
-  private async configured(party: Party, entry: Entry): Promise<Members | FetchFault> {
-    const document = await this.read(`${party.issuer.replace(/\/$/, "")}/.well-known/openid-configuration`)
-    if (document instanceof FetchFault) return document
-    if (document["issuer"] !== party.issuer) return new FetchFault({ reason: "broken" })
-    entry.configuration = { document, fetchedMs: this.nowMs() }
-    return document
+  private configured(party: Party, entry: Entry): Effect.Effect<Members, FetchFault> {
+    const url = `${party.issuer.replace(/\/$/, "")}/.well-known/openid-configuration`
+    return Effect.flatMap(this.read(url), (document) => {
+      if (document["issuer"] !== party.issuer) return Effect.fail(new FetchFault({ reason: "broken" }))
+      entry.configuration = { document, fetchedMs: this.nowMs() }
+      return Effect.succeed(document)
+    })
   }
 
   private entry({ id, issuer, jwksUri }: Party): Entry {
     const place = `${issuer} ${jwksUri}`
     const existing = this.entries.get(id)
     if (existing?.place === place) return existing
-    const entry: Entry = {
-      place,
-      keys: undefined,
-      triedMs: 0,
-      tried: false,
-      fetching: undefined,
-      configuration: undefined,
-      configuring: undefined
-    }
+    const entry: Entry = { place, keys: undefined, triedMs: 0, tried: false, configuration: undefined }
     if (existing === undefined && this.entries.size >= partiesMax)
       this.entries.delete(this.entries.keys().next().value!)
     this.entries.set(id, entry)
@@ -149,43 +149,39 @@ export class RemoteKeys {
 
   /** Fetches, unless the last attempt was a moment ago. When the fetch fails, the cached keys remain usable
    *  up to twice `keptMs`. */
-  private async renewed(party: Party, entry: Entry): Promise<void> {
+  private renewed(party: Party, entry: Entry): Effect.Effect<void> | undefined {
     const waitMs = Math.min(refetchEveryMs, this.rules.keptMs)
-    if (entry.fetching === undefined && entry.tried && this.nowMs() - entry.triedMs < waitMs) return
-    await this.fetch(party, entry)
+    if (!this.fetching.has(nameOf(party, entry)) && entry.tried && this.nowMs() - entry.triedMs < waitMs)
+      return undefined
+    return Effect.ignore(this.fetch(party, entry))
   }
 
-  private fetch(party: Party, entry: Entry): Promise<KeySet | FetchFault> {
-    entry.triedMs = this.nowMs()
-    entry.tried = true
-    return (entry.fetching ??= this.fetched(party)
-      .then((keys) => {
-        if (!(keys instanceof FetchFault)) entry.keys = keys
-        return keys
-      })
-      .finally(() => {
-        entry.fetching = undefined
-      }))
+  private fetch(party: Party, entry: Entry): Effect.Effect<KeySet, FetchFault> {
+    return this.fetching.join(nameOf(party, entry), () => {
+      entry.triedMs = this.nowMs()
+      entry.tried = true
+      return Effect.map(this.fetched(party), (keys) => (entry.keys = keys))
+    })
   }
 
-  private async fetched(party: Party): Promise<KeySet | FetchFault> {
-    let { jwksUri } = party
-    if (jwksUri === "") {
-      const configuration = await this.configuration(party)
-      if (configuration instanceof FetchFault) return configuration
-      if (typeof configuration["jwks_uri"] !== "string") return new FetchFault({ reason: "broken" })
-      jwksUri = configuration["jwks_uri"]
-    }
-    const document = await this.read(jwksUri)
-    if (document instanceof FetchFault) return document
-    const { keys } = document
-    if (!Array.isArray(keys) || keys.length > keysMax) return new FetchFault({ reason: "broken" })
-    return { keys: keys.map(publicKey).filter((key) => key !== undefined), fetchedMs: this.nowMs() }
+  private fetched(party: Party): Effect.Effect<KeySet, FetchFault> {
+    const broken = Effect.fail(new FetchFault({ reason: "broken" }))
+    return Effect.gen({ self: this }, function* () {
+      let { jwksUri } = party
+      if (jwksUri === "") {
+        const configuration = yield* this.configuration(party)
+        if (typeof configuration["jwks_uri"] !== "string") return yield* broken
+        jwksUri = configuration["jwks_uri"]
+      }
+      const { keys } = yield* this.read(jwksUri)
+      if (!Array.isArray(keys) || keys.length > keysMax) return yield* broken
+      return { keys: keys.map(publicKey).filter((key) => key !== undefined), fetchedMs: this.nowMs() }
+    })
   }
 
-  private async read(url: string): Promise<Members | FetchFault> {
+  private read(url: string): Effect.Effect<Members, FetchFault> {
     const { timeoutMs, allowPrivateAddresses } = this.rules
-    const fetched = await this.fetcher.fetch({
+    const fetching = this.fetcher.fetch({
       url,
       bodyBytesMax,
       timeoutMs,
@@ -193,9 +189,12 @@ export class RemoteKeys {
       allowHttp: allowPrivateAddresses,
       headers: { Accept: "application/json, application/jwk-set+json" }
     })
-    if (fetched instanceof FetchFault) return fetched
-    const document = fetched.status === 200 && isJson(fetched) ? parseObject(fetched.body) : undefined
-    return document === undefined || isWireFault(document) ? new FetchFault({ reason: "broken" }) : document
+    return Effect.flatMap(fetching, (fetched) => {
+      const document = fetched.status === 200 && isJson(fetched) ? parseObject(fetched.body) : undefined
+      return document === undefined || isWireFault(document)
+        ? Effect.fail(new FetchFault({ reason: "broken" }))
+        : Effect.succeed(document)
+    })
   }
 
   private chosen({ keys }: Entry, { alg, kid }: KeyHeader): KeyObject | undefined {

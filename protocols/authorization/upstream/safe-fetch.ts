@@ -2,7 +2,7 @@
  *  it has itself resolved and checked, follows no redirect, stores no cookie, uses no proxy, and stops at its
  *  byte and time limits.
  *  Source: docs/spec/authorization.md, section 11.2. */
-import { Data } from "effect"
+import { Data, Effect } from "effect"
 import * as http from "node:http"
 import * as https from "node:https"
 import type { LookupAddress } from "node:dns"
@@ -100,28 +100,37 @@ class Places {
     this.perHost.set(host, (this.perHost.get(host) ?? 0) + 1)
   }
 
-  /** Resolves to false when no place became free in time. */
-  take(host: string): Promise<boolean> | true {
+  /** Calls `start` once there is a place, in this turn if it is free, or `refuse` when none became free in time.
+   *  Returns how to leave the queue. */
+  take(host: string, start: () => void, refuse: () => void): () => void {
     if (this.hasRoom(host)) {
       this.enter(host)
-      return true
+      start()
+      return () => {}
     }
-    if (this.waiting.length >= waitingMax) return Promise.resolve(false)
-    return new Promise((resolve) => {
-      const waiter = {
-        host,
-        start: () => {
-          clearTimeout(timer)
-          this.enter(host)
-          resolve(true)
-        }
+    if (this.waiting.length >= waitingMax) {
+      refuse()
+      return () => {}
+    }
+    const waiter = {
+      host,
+      start: () => {
+        clearTimeout(timer)
+        this.enter(host)
+        start()
       }
-      const timer = setTimeout(() => {
-        this.waiting.splice(this.waiting.indexOf(waiter), 1)
-        resolve(false)
-      }, this.limits.waitMs)
-      this.waiting.push(waiter)
-    })
+    }
+    const leave = (): void => {
+      clearTimeout(timer)
+      const at = this.waiting.indexOf(waiter)
+      if (at >= 0) this.waiting.splice(at, 1)
+    }
+    const timer = setTimeout(() => {
+      leave()
+      refuse()
+    }, this.limits.waitMs)
+    this.waiting.push(waiter)
+    return leave
   }
 
   leave(host: string): void {
@@ -145,38 +154,45 @@ export class SafeFetch {
     this.places = new Places(this.limits)
   }
 
-  async fetch(outbound: Outbound): Promise<Fetched | FetchFault> {
-    const url = checkedUrl(outbound)
-    if (url instanceof FetchFault) return url
-    const place = this.places.take(url.host)
-    if (!(place === true || (await place))) return new FetchFault({ reason: "busy" })
-    try {
-      return await this.within(url, outbound)
-    } finally {
-      this.places.leave(url.host)
-    }
+  /** An interruption aborts the request, or leaves the queue for a place. */
+  fetch(outbound: Outbound): Effect.Effect<Fetched, FetchFault> {
+    return Effect.suspend(() => {
+      const url = checkedUrl(outbound)
+      return url instanceof FetchFault
+        ? Effect.fail(url)
+        : Effect.callback<Fetched, FetchFault>((resume) => {
+            const stop = this.begin(url, outbound, (outcome) =>
+              resume(outcome instanceof FetchFault ? Effect.fail(outcome) : Effect.succeed(outcome))
+            )
+            return Effect.sync(stop)
+          })
+    })
   }
 
-  /** Limits resolution, connection and body together by one timeout. */
-  private within(url: URL, outbound: Outbound): Promise<Fetched | FetchFault> {
-    return new Promise((resolve) => {
-      let call: http.ClientRequest | undefined
-      let settled = false
-      const end = (outcome: Fetched | FetchFault): void => {
-        if (settled) return
-        settled = true
-        clearTimeout(timer)
-        resolve(outcome)
-        call?.destroy()
-      }
-      const timer = setTimeout(() => end(new FetchFault({ reason: "timeout" })), outbound.timeoutMs)
+  /** Limits resolution, connection and body together by one timeout. Returns how to stop. */
+  private begin(url: URL, outbound: Outbound, done: (outcome: Fetched | FetchFault) => void): () => void {
+    let call: http.ClientRequest | undefined
+    let timer: NodeJS.Timeout | undefined
+    let isOver = false
+    const end = (outcome: Fetched | FetchFault | undefined): void => {
+      if (isOver) return
+      isOver = true
+      clearTimeout(timer)
+      call?.destroy()
+      this.places.leave(url.host)
+      if (outcome !== undefined) done(outcome)
+    }
+    const start = (): void => {
+      timer = setTimeout(() => end(new FetchFault({ reason: "timeout" })), outbound.timeoutMs)
       void this.addressOf(url, outbound.allowPrivateAddresses)
         .then((address) => {
           if (address instanceof FetchFault) end(address)
-          else if (!settled) call = send(url, address, outbound, this.limits.connectMs, end)
+          else if (!isOver) call = send(url, address, outbound, this.limits.connectMs, end)
         })
         .catch(() => end(new FetchFault({ reason: "broken" })))
-    })
+    }
+    const leave = this.places.take(url.host, start, () => done(new FetchFault({ reason: "busy" })))
+    return () => (timer === undefined ? leave() : end(undefined))
   }
 
   /** Returns one address of the host, provided that all of its addresses are allowed. */

@@ -2,8 +2,11 @@
  *  one refresh is in flight, and a rotated refresh token is durable before the access token that came with it
  *  is answered.
  *  Source: docs/spec/authorization.md, section 12.5, steps 7 to 9. */
+import { Effect } from "effect"
 import { createPrivateKey } from "node:crypto"
 import { SignJWT } from "jose"
+import type { Later } from "../../../runtime/http.ts"
+import { Flights } from "../../shared/flights.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { consentRequired, isProblem, type Problem, unavailable } from "../problems.ts"
 import { asClient, oauthConfig, secretOf, type Environment } from "./providers.ts"
@@ -37,7 +40,10 @@ export class UpstreamTokenBroker {
   private readonly authority: AuthContext
   private readonly fetcher: SafeFetch
   private readonly environment: Environment
-  private readonly refreshing = new Map<string, Promise<UpstreamToken | Problem>>()
+  /** A refresh goes on without those who wait for it, because it spends a refresh token whose successor must be
+   *  stored. */
+  private readonly refreshing = new Flights<UpstreamToken | Problem>({ withLastWaiter: false })
+  private readonly minting = new Flights<UpstreamToken | Problem>({ withLastWaiter: true })
   private readonly serviceTokens = new Map<string, Credential>()
 
   constructor(authority: AuthContext, fetcher: SafeFetch, environment: Environment = process.env) {
@@ -73,12 +79,12 @@ export class UpstreamTokenBroker {
 
   /** Returns an upstream token that is valid for at least one more minute, if the upstream lets tokens be
    *  refreshed. `scopes` is for service accounts, which request a token for exactly these scopes. */
-  async upstreamToken(
+  upstreamToken(
     user: { readonly id: string },
     provider: Provider,
     nowMs: number,
     scopes: ReadonlyArray<string> = []
-  ): Promise<UpstreamToken | Problem> {
+  ): Later<UpstreamToken | Problem> {
     switch (provider.protocol) {
       case "api_key":
         return this.apiKey(provider)
@@ -89,72 +95,63 @@ export class UpstreamTokenBroker {
         if (granted === undefined) return this.missing(provider)
         return isFresh(granted.credential, nowMs)
           ? vended(granted.credential, nowMs)
-          : this.once(`${user.id}/${provider.id}`, () => this.refreshed(user.id, provider))
+          : this.refreshing.join(`${user.id}/${provider.id}`, () => this.refreshed(user.id, provider))
       }
     }
   }
 
-  private once(
-    address: string,
-    run: () => Promise<UpstreamToken | Problem>
-  ): Promise<UpstreamToken | Problem> {
-    const running = this.refreshing.get(address)
-    if (running !== undefined) return running
-    const refreshing = run().finally(() => this.refreshing.delete(address))
-    this.refreshing.set(address, refreshing)
-    return refreshing
-  }
-
-  private async refreshed(userId: string, provider: Provider): Promise<UpstreamToken | Problem> {
-    const { books, seal, audit, nowMs } = this.authority
-    const { tokenUrl, tokenAuth, clientId, format } = oauthConfig(provider)
-    // A second attempt is needed only when the user reconnected or disconnected while the upstream answered.
-    for (let attempt = 0; attempt < attemptsMax; attempt++) {
-      const granted = this.grant(userId, provider.id)
-      if (granted === undefined) return this.missing(provider)
-      const { row, credential } = granted
-      if (isFresh(credential, nowMs())) return vended(credential, nowMs())
-      if (credential.refreshToken === undefined) {
-        if (credential.expiresMs! > nowMs()) return vended(credential, nowMs())
-        if (await this.revoked(row, "expired")) return this.missing(provider)
-        continue
+  private refreshed(userId: string, provider: Provider): Effect.Effect<UpstreamToken | Problem> {
+    return Effect.gen({ self: this }, function* () {
+      const { books, seal, audit, nowMs } = this.authority
+      const { tokenUrl, tokenAuth, clientId, format } = oauthConfig(provider)
+      // A second attempt is needed only when the user reconnected or disconnected while the upstream answered.
+      for (let attempt = 0; attempt < attemptsMax; attempt++) {
+        const granted = this.grant(userId, provider.id)
+        if (granted === undefined) return this.missing(provider)
+        const { row, credential } = granted
+        if (isFresh(credential, nowMs())) return vended(credential, nowMs())
+        if (credential.refreshToken === undefined) {
+          if (credential.expiresMs! > nowMs()) return vended(credential, nowMs())
+          if (yield* Effect.promise(() => this.revoked(row, "expired"))) return this.missing(provider)
+          continue
+        }
+        const secret = secretOf(provider, seal, this.environment)
+        if (secret === undefined) return this.unset(provider)
+        const answer = yield* this.ask(
+          asClient(tokenUrl, tokenAuth, clientId, secret, {
+            grant_type: "refresh_token",
+            refresh_token: credential.refreshToken
+          }),
+          format,
+          row.scopesGranted
+        )
+        if (answer instanceof FetchFault) return this.unreachable(provider, answer.reason)
+        if (isRefusal(answer)) {
+          if (!isSpent(answer)) return this.unreachable(provider, "refused")
+          if (yield* Effect.promise(() => this.revoked(row, "upstream"))) return this.missing(provider)
+          continue
+        }
+        const renewed = {
+          ...answer.credential,
+          refreshToken: answer.credential.refreshToken ?? credential.refreshToken
+        }
+        const next: BrokerGrant = {
+          ...row,
+          credential: sealCredential(seal, { userId, providerId: provider.id }, renewed),
+          scopesGranted: answer.scopes ?? row.scopesGranted,
+          version: row.version + 1,
+          updatedMs: nowMs()
+        }
+        const stored = books.commit([
+          BrokerGrants.put([userId, provider.id], next, BrokerGrants.unchanged(row))
+        ])
+        if (!(stored instanceof Promise)) continue
+        yield* Effect.promise(() => stored)
+        audit.later("upstream.token.refreshed", { actorId: userId, detail: { provider: provider.slug } })
+        return vended(renewed, nowMs())
       }
-      const secret = secretOf(provider, seal, this.environment)
-      if (secret === undefined) return this.unset(provider)
-      const answer = await this.ask(
-        asClient(tokenUrl, tokenAuth, clientId, secret, {
-          grant_type: "refresh_token",
-          refresh_token: credential.refreshToken
-        }),
-        format,
-        row.scopesGranted
-      )
-      if (answer instanceof FetchFault) return this.unreachable(provider, answer.reason)
-      if (isRefusal(answer)) {
-        if (!isSpent(answer)) return this.unreachable(provider, "refused")
-        if (await this.revoked(row, "upstream")) return this.missing(provider)
-        continue
-      }
-      const renewed = {
-        ...answer.credential,
-        refreshToken: answer.credential.refreshToken ?? credential.refreshToken
-      }
-      const next: BrokerGrant = {
-        ...row,
-        credential: sealCredential(seal, { userId, providerId: provider.id }, renewed),
-        scopesGranted: answer.scopes ?? row.scopesGranted,
-        version: row.version + 1,
-        updatedMs: nowMs()
-      }
-      const stored = books.commit([
-        BrokerGrants.put([userId, provider.id], next, BrokerGrants.unchanged(row))
-      ])
-      if (!(stored instanceof Promise)) continue
-      await stored
-      audit.later("upstream.token.refreshed", { actorId: userId, detail: { provider: provider.slug } })
-      return vended(renewed, nowMs())
-    }
-    return this.unreachable(provider, "contention")
+      return this.unreachable(provider, "contention")
+    })
   }
 
   /** Revokes a grant and erases its credential; resolves to false when the row has changed since it was
@@ -195,35 +192,36 @@ export class UpstreamTokenBroker {
       refreshToken === undefined
         ? { token: accessToken, token_type_hint: "access_token" }
         : { token: refreshToken, token_type_hint: "refresh_token" }
-    this.fetcher
-      .fetch({
-        ...asClient(revokeUrl, tokenAuth, clientId, secretOf(provider, seal, this.environment), form),
-        bodyBytesMax: upstreamBodyBytesMax,
-        timeoutMs: upstreamTimeoutMs,
-        allowPrivateAddresses: local,
-        allowHttp: local
-      })
-      .catch(() => {})
+    Effect.runFork(
+      Effect.ignore(
+        this.fetcher.fetch({
+          ...asClient(revokeUrl, tokenAuth, clientId, secretOf(provider, seal, this.environment), form),
+          bodyBytesMax: upstreamBodyBytesMax,
+          timeoutMs: upstreamTimeoutMs,
+          allowPrivateAddresses: local,
+          allowHttp: local
+        })
+      )
+    )
   }
 
-  private async ask(
+  private ask(
     outbound: Pick<Outbound, "url" | "form" | "headers">,
     format: "standard" | "slack",
     asked: ReadonlyArray<string>
-  ): Promise<TokenAnswer | TokenRefusal | FetchFault> {
+  ): Effect.Effect<TokenAnswer | TokenRefusal | FetchFault> {
     const { local, nowMs } = this.authority
-    return readTokenAnswer(
-      await this.fetcher.fetch({
-        ...outbound,
-        bodyBytesMax: upstreamBodyBytesMax,
-        timeoutMs: upstreamTimeoutMs,
-        allowPrivateAddresses: local,
-        allowHttp: local
-      }),
-      format,
-      nowMs(),
-      asked
-    )
+    const fetching = this.fetcher.fetch({
+      ...outbound,
+      bodyBytesMax: upstreamBodyBytesMax,
+      timeoutMs: upstreamTimeoutMs,
+      allowPrivateAddresses: local,
+      allowHttp: local
+    })
+    return Effect.match(fetching, {
+      onFailure: (fault) => fault,
+      onSuccess: (fetched) => readTokenAnswer(fetched, format, nowMs(), asked)
+    })
   }
 
   private apiKey(provider: Provider): UpstreamToken | Problem {
@@ -235,21 +233,30 @@ export class UpstreamTokenBroker {
 
   /** One token per provider and scope serves all users, because it belongs to the provider and not to a
    *  user. */
-  private async serviceToken(
+  private serviceToken(
     provider: Provider,
     scopes: ReadonlyArray<string>,
     nowMs: number
-  ): Promise<UpstreamToken | Problem> {
+  ): Later<UpstreamToken | Problem> {
     // The time of the last change is part of the address, so that a changed provider does not use tokens of
     // its former configuration.
     const scope = [...scopes].sort().join(" ")
     const address = `${provider.id} ${provider.updatedMs} ${scope}`
     const cached = this.serviceTokens.get(address)
     if (cached !== undefined && isFresh(cached, nowMs)) return vended(cached, nowMs)
-    return this.once(address, async () => {
-      const form = await this.assertion(provider, scope)
+    return this.minting.join(address, () => this.serviceTokenOf(provider, scopes, address))
+  }
+
+  private serviceTokenOf(
+    provider: Provider,
+    scopes: ReadonlyArray<string>,
+    address: string
+  ): Effect.Effect<UpstreamToken | Problem> {
+    return Effect.gen({ self: this }, function* () {
+      const form = yield* Effect.promise(() => this.assertion(provider, [...scopes].sort().join(" ")))
       if (isProblem(form)) return form
-      const answer = await this.ask({ url: provider.config["token_url"] as string, form }, "standard", scopes)
+      const outbound = { url: provider.config["token_url"] as string, form }
+      const answer = yield* this.ask(outbound, "standard", scopes)
       if (answer instanceof FetchFault || isRefusal(answer))
         return this.unreachable(provider, answer instanceof FetchFault ? answer.reason : "refused")
       if (this.serviceTokens.size >= serviceTokensMax)

@@ -1,6 +1,7 @@
 /** The input and output of every grant. A grant runs after the common checks of the token endpoint, and
  *  returns a success body, or a Problem that has spent nothing except what the grant's own section allows.
  *  Source: docs/spec/authorization.md, section 8.1. */
+import type { Later } from "../../../../runtime/http.ts"
 import { isProblem, type Problem, problemOf } from "../../problems.ts"
 import { Consents, type Client, type Resource } from "../../records.ts"
 import { catalogHas, inCatalogOrder, readScope, refusedScope, resourceOf, within } from "../resources.ts"
@@ -28,7 +29,7 @@ export interface Exchange {
 }
 
 export type Body = Readonly<Record<string, unknown>>
-export type Grant = (call: GrantCall) => Promise<Body | Problem>
+export type Grant = (call: GrantCall) => Later<Body | Problem>
 
 export const accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 export const invalidGrant = (words: string): Problem => problemOf("invalid_grant", words)

@@ -2,6 +2,8 @@
  *  clients.
  *  Source: docs/spec/authorization.md, sections 8.8 and 13; RFC 7523,
  *  draft-ietf-oauth-identity-assertion-authz-grant. */
+import type { KeyObject } from "node:crypto"
+import { chainLater, type Later } from "../../../../runtime/http.ts"
 import { Conflict } from "../../../../storage/store.ts"
 import { canBeKey } from "../../fields.ts"
 import { isProblem, type Problem, problemOf, wordingOf } from "../../problems.ts"
@@ -29,26 +31,34 @@ const skewSeconds = 5
 const lifeSecondsMax = 3_600
 const spentAfterMs = 60_000
 
-export const jwtBearer: Grant = async (call) => {
-  const answer = await granted(call)
-  if (isProblem(answer)) {
-    const { client, ip, traceId, services } = call
-    await services.audit.now("jwt_bearer.denied", {
-      clientId: client.clientId,
-      ip,
-      traceId,
-      detail: {
-        error: wordingOf(answer).error,
-        reason: answer.description === fetchFailed ? "jwks_fetch_failed" : answer.description
-      }
-    })
-  }
-  return answer
+export const jwtBearer: Grant = (call) =>
+  chainLater(granted(call), async (answer) => {
+    if (isProblem(answer)) {
+      const { client, ip, traceId, services } = call
+      await services.audit.now("jwt_bearer.denied", {
+        clientId: client.clientId,
+        ip,
+        traceId,
+        detail: {
+          error: wordingOf(answer).error,
+          reason: answer.description === fetchFailed ? "jwks_fetch_failed" : answer.description
+        }
+      })
+    }
+    return answer
+  })
+
+/** An assertion whose issuer is known and whose header is acceptable. */
+interface Assertion {
+  readonly call: GrantCall
+  readonly jwt: NonNullable<ReturnType<typeof parseJwt>>
+  readonly algorithm: (typeof algorithms)[number]
+  readonly idp: Idp
 }
 
-const granted = async (call: GrantCall): Promise<Body | Problem> => {
-  const { services, form, client, jkt, ip, traceId } = call
-  const { books, settings, audit } = services
+const granted = (call: GrantCall): Later<Body | Problem> => {
+  const { services, form } = call
+  const { books } = services
   const assertion = form.get("assertion")
   if (assertion === undefined) return problemOf("invalid_request", "assertion is missing")
   const jwt = assertion.length > jwtBytesMax ? undefined : parseJwt(assertion)
@@ -60,10 +70,20 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
     .map(({ value }) => value)
     .find(({ issuer }) => issuer === jwt.claims["iss"])
   if (idp === undefined || !idp.enabled) return invalidGrant("the assertion's issuer is not trusted")
-  const key = await services.idps.keyFor(idp, {
+  const header = {
     alg: algorithm,
     ...(typeof jwt.header["kid"] === "string" ? { kid: jwt.header["kid"] } : {})
-  })
+  }
+  const key = services.idps.keyFor(idp, header)
+  return chainLater(key, (there) => grantedBy({ call, jwt, algorithm, idp }, there))
+}
+
+const grantedBy = async (
+  { call, jwt, algorithm, idp }: Assertion,
+  key: KeyObject | undefined
+): Promise<Body | Problem> => {
+  const { services, form, client, jkt, ip, traceId } = call
+  const { books, settings, audit } = services
   if (key === undefined)
     return invalidGrant(
       services.idps.hasKeys?.(idp.id) === false ? fetchFailed : "the issuer's key is not known"

@@ -1,6 +1,7 @@
 /** Token exchange: impersonation and delegation at our own resources, and upstream tokens at a Broker
  *  resource (vending.ts). `invalid_target` is never answered here.
  *  Source: docs/spec/authorization.md, sections 8.7 and 14; RFC 8693. */
+import { chainLater, type Later } from "../../../../runtime/http.ts"
 import { consentWanted, liveConsent } from "../../consents.ts"
 import { generationsMax } from "../liveness.ts"
 import { isProblem, type Problem, problemOf, wordingOf } from "../../problems.ts"
@@ -21,21 +22,21 @@ const tokenTypes = [accessTokenType, "urn:ietf:params:oauth:token-type:jwt"]
 const bad = (words: string): Problem => problemOf("invalid_request", words)
 const denied = (words: string): Problem => problemOf("access_denied", words)
 
-export const tokenExchange: Grant = async (call) => {
-  const answer = await exchanged(call)
-  if (isProblem(answer)) {
-    const { client, ip, traceId } = call
-    await call.services.audit.now("token.exchange_denied", {
-      clientId: client.clientId,
-      ip,
-      traceId,
-      detail: { error: wordingOf(answer).error }
-    })
-  }
-  return answer
-}
+export const tokenExchange: Grant = (call) =>
+  chainLater(exchanged(call), async (answer) => {
+    if (isProblem(answer)) {
+      const { client, ip, traceId } = call
+      await call.services.audit.now("token.exchange_denied", {
+        clientId: client.clientId,
+        ip,
+        traceId,
+        detail: { error: wordingOf(answer).error }
+      })
+    }
+    return answer
+  })
 
-const exchanged = async (call: GrantCall): Promise<Body | Problem> => {
+const exchanged = (call: GrantCall): Later<Body | Problem> => {
   const { services, form, client, jkt } = call
   const subjectToken = form.get("subject_token")
   const subjectType = form.get("subject_token_type")

@@ -1,16 +1,20 @@
 /** Token exchange at a Broker resource: returns the upstream's own token, within three limits: what the
  *  operator allows, what the user has consented to for this agent, and what the user has granted upstream.
  *  Source: docs/spec/authorization.md, section 12.5. */
+import { chainLater, type Later } from "../../../../runtime/http.ts"
 import { consentWanted, liveConsent } from "../../consents.ts"
 import { consentRequired, isProblem, type Problem, problemOf, unavailable } from "../../problems.ts"
 import { upstreamScopes } from "../../upstream/providers.ts"
+import type { UpstreamToken } from "../../upstream/token-broker.ts"
 import {
   BrokerGrants,
   Consents,
   exchangeGrant,
   Issuances,
   Providers,
+  type ConsentGrant,
   type Issuance,
+  type Provider,
   type Resource
 } from "../../records.ts"
 import { resourceOfAudience, within } from "../resources.ts"
@@ -33,13 +37,13 @@ const attested = ({ call: { services, client }, subject: { issuance } }: Exchang
   return acts.find(({ id }) => id === resource?.id) ?? (acts.length === 1 ? acts[0] : undefined)
 }
 
-export const vend = async (exchange: Exchange, target: Resource): Promise<Body | Problem> => {
+export const vend = (exchange: Exchange, target: Resource): Later<Body | Problem> => {
   const {
-    call: { services, form, client, jkt, ip, traceId },
+    call: { services, form, client },
     subject: { issuance: parent },
     scopes
   } = exchange
-  const { books, settings, audit, nowMs } = services
+  const { books, settings, nowMs } = services
   if (form.has("actor_token")) return problemOf("invalid_request", "no actor_token at this resource")
   if (parent.userId === "") return invalidGrant("the subject token has no user")
   if (scopes.length === 0) return problemOf("invalid_scope", "no scope is left")
@@ -67,12 +71,37 @@ export const vend = async (exchange: Exchange, target: Resource): Promise<Body |
     if (!within(upstreamOf(target, scopes), broker.scopesGranted))
       return connect("scope_insufficient", `the connection to ${provider.slug} does not cover the scopes`)
   }
-  const upstream = await services.vault.upstreamToken(
+  const upstream = services.vault.upstreamToken(
     { id: parent.userId },
     provider,
     nowMs(),
     upstreamOf(target, scopes)
   )
+  const vending: Vending = { exchange, target, consent, provider, connect }
+  return chainLater(upstream, (there) => vendedBy(vending, there))
+}
+
+/** What a vended token was found to be permitted by. */
+interface Vending {
+  readonly exchange: Exchange
+  readonly target: Resource
+  readonly consent: ConsentGrant
+  readonly provider: Provider
+  readonly connect: (cause: string, words: string) => Problem
+}
+
+/** Checks the limits again, writes the issuance and returns the upstream's token. */
+const vendedBy = async (
+  { exchange, target, consent, provider, connect }: Vending,
+  upstream: UpstreamToken | Problem
+): Promise<Body | Problem> => {
+  const {
+    call: { services, client, jkt, ip, traceId },
+    subject: { issuance: parent },
+    scopes
+  } = exchange
+  const { books, settings, audit, nowMs } = services
+  const consentClientId = parent.consentClientId === "" ? parent.clientId : parent.consentClientId
   if (isProblem(upstream)) return upstream
 
   const nowAtMs = nowMs()

@@ -1,6 +1,8 @@
 /** Broker providers, IdPs, policies and mappings: sections 12.1 and 16.3 to 16.5. */
 import { generateKeyPairSync } from "node:crypto"
+import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
+import { FetchFault } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
 import { secretOf } from "../../../../protocols/authorization/upstream/providers.ts"
 import {
   BrokerGrants,
@@ -341,7 +343,7 @@ describe("IdPs", () => {
       {},
       {
         idpKeys: {
-          refresh: () => Promise.reject(new Error("10.0.0.1 refused")),
+          refresh: () => Effect.fail(new FetchFault({ reason: "connect" })),
           fetchedMs: () => 0,
           forget: () => {}
         }

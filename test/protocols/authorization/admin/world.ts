@@ -136,7 +136,7 @@ export class World {
         return withdrawn
       },
       idpKeys: {
-        refresh: async () => 2,
+        refresh: () => Effect.succeed(2),
         fetchedMs: () => undefined,
         forget: (id) => {
           this.forgotten.push(id)

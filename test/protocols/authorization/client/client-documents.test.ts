@@ -11,7 +11,7 @@ import { isProblem, type Problem, wordingOf } from "../../../../protocols/author
 import { Clients, type Client } from "../../../../protocols/authorization/records.ts"
 import { SafeFetch, type Limits } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
 import type { SettingsInput } from "../../../../protocols/authorization/settings.ts"
-import { Upstream, World, type Heard, type Said } from "../upstream/outside.ts"
+import { resolved, Upstream, World, type Heard, type Said } from "../upstream/outside.ts"
 
 const open: Array<Upstream> = []
 
@@ -33,12 +33,12 @@ const documentsOf = (
   settings: SettingsInput = local,
   addresses?: (host: string) => ReadonlyArray<string>,
   limits?: Partial<Limits>
-): { readonly world: World; readonly documents: ClientDocuments } => {
+) => {
   const world = new World(settings, addresses)
-  return {
-    world,
-    documents: new ClientDocuments(world.authority, new SafeFetch(world.authority.lookup, limits))
-  }
+  const service = new ClientDocuments(world.authority, new SafeFetch(world.authority.lookup, limits))
+  const resolve = (url: string, source?: string): Promise<Client | Problem> =>
+    resolved(service.resolve(url, source))
+  return { world, service, documents: { resolve, counts: service.counts } }
 }
 
 const documentAt = (url: string, more: object = {}): Record<string, unknown> => ({
@@ -413,7 +413,7 @@ describe("cache", () => {
     readonly server: Upstream
     readonly world: World
     readonly resolve: () => Promise<string>
-    readonly documents: ClientDocuments
+    readonly documents: ReturnType<typeof documentsOf>["documents"]
   }> => {
     const server = await upstream((_, self) => ({ body: documentAt(self.at("/c")), headers }))
     const { documents, world } = documentsOf(settings)

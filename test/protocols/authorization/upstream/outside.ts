@@ -1,6 +1,6 @@
 /** The authorization server's outward side over a memory store, a clock in hand, a scripted resolver, and
  *  local servers that count. */
-import { Context } from "effect"
+import { Context, Effect } from "effect"
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { RateWindow } from "../../../../actors/rate-window.ts"
@@ -9,7 +9,8 @@ import type { AuthContext } from "../../../../protocols/authorization/auth-conte
 import { CachedTables } from "../../../../protocols/authorization/cached-tables.ts"
 import { AuditEvents } from "../../../../protocols/authorization/records.ts"
 import { settingsOf, type SettingsInput } from "../../../../protocols/authorization/settings.ts"
-import type { Request, Response, Route } from "../../../../runtime/http.ts"
+import type { Fetched, FetchFault } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
+import { effectOf, type Later, type Request, type Response, type Route } from "../../../../runtime/http.ts"
 import { ActorSystem } from "../../../../runtime/registry.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import { randomToken, sealer } from "../../../../storage/seal.ts"
@@ -189,3 +190,15 @@ export const header = (response: Response, name: string): string | undefined =>
   response.headers?.find(([header]) => header.toLowerCase() === name.toLowerCase())?.[1]
 
 export const problemOf = (response: Response): any => JSON.parse(response.body as string)
+
+/** Waits for what a service answers now or later. */
+export const resolved = <A>(later: Later<A>): Promise<A> => Effect.runPromise(effectOf<A>(later))
+
+/** The outcome of a fetch, its fault included. */
+export const outcomeOf = (fetching: Effect.Effect<Fetched, FetchFault>): Promise<Fetched | FetchFault> =>
+  Effect.runPromise(
+    Effect.match(fetching, {
+      onFailure: (fault): Fetched | FetchFault => fault,
+      onSuccess: (fetched): Fetched | FetchFault => fetched
+    })
+  )

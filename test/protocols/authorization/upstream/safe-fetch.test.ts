@@ -7,7 +7,8 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { createSecureContext } from "node:tls"
 import { gzipSync } from "node:zlib"
-import { afterEach, describe, expect, it } from "vitest"
+import { Effect, Fiber } from "effect"
+import { afterEach, describe, expect, it, vi } from "vitest"
 import { isBlockedAddress, sourceOf } from "../../../../protocols/shared/addresses.ts"
 import {
   FetchFault,
@@ -18,7 +19,7 @@ import {
   type Outbound
 } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
 import { buildChild, startChild } from "../../../child.ts"
-import { Upstream, World, type Said } from "./outside.ts"
+import { outcomeOf, Upstream, World, type Said } from "./outside.ts"
 
 const open: Array<{ close(): unknown }> = []
 
@@ -47,7 +48,7 @@ const client = (
 ): { readonly world: World; readonly fetch: (more: Outbound) => Promise<Fetched | FetchFault> } => {
   const world = new World({}, addresses)
   const fetcher = new SafeFetch(world.authority.lookup, limits)
-  return { world, fetch: (more) => fetcher.fetch(more) }
+  return { world, fetch: (more) => outcomeOf(fetcher.fetch(more)) }
 }
 
 const reason = (outcome: Fetched | FetchFault): string =>
@@ -364,7 +365,9 @@ describe("what it sends and takes", () => {
     const server = await upstream(() => ({ body: "x", hangs: true }))
     expect(reason(await client().fetch(outbound(server.at("/"), { timeoutMs: 30 })))).toBe("timeout")
     const never = new SafeFetch(() => new Promise(() => {}))
-    expect(reason(await never.fetch(outbound("http://slow.example:8080/", { timeoutMs: 5 })))).toBe("timeout")
+    expect(
+      reason(await outcomeOf(never.fetch(outbound("http://slow.example:8080/", { timeoutMs: 5 }))))
+    ).toBe("timeout")
   })
   it("a connection that is not made in time ends", async () => {
     // TLS never begins: the peer takes the connection and says nothing.
@@ -464,5 +467,46 @@ describe("how many at once", () => {
         )
       ).map(reason)
     ).toEqual(["status 200", "status 200", "status 200"])
+  })
+})
+
+describe("a client that goes", () => {
+  /** A server that never answers, and how many of its connections were closed by the other side. */
+  const silent = async () => {
+    const seen = { open: 0, closed: 0 }
+    const server = createTcpServer((socket) => {
+      seen.open++
+      socket.resume()
+      socket.on("error", () => {})
+      socket.on("close", () => void seen.closed++)
+    })
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+    const { port } = server.address() as AddressInfo
+    return { seen, server, url: `http://a.example:${port}/` }
+  }
+  const fetching = (limits?: Partial<Limits>) => {
+    const fetcher = new SafeFetch(new World({}, () => ["127.0.0.1"]).authority.lookup, limits)
+    return (url: string) => Effect.runFork(fetcher.fetch(outbound(url)))
+  }
+  it("aborts its request at the upstream", async () => {
+    const { seen, server, url } = await silent()
+    const fiber = fetching()(url)
+    await vi.waitFor(() => expect(seen.open).toBe(1))
+    await Effect.runPromise(Fiber.interrupt(fiber))
+    await vi.waitFor(() => expect(seen.closed).toBe(1))
+    server.close()
+  })
+  it("gives its place, or its wait for one, to the next", async () => {
+    const { seen, server, url } = await silent()
+    const fetch = fetching({ perHostMax: 1, waitMs: 60_000 })
+    const [first, second, third] = [fetch(url), fetch(url), fetch(url)]
+    await vi.waitFor(() => expect(seen.open).toBe(1))
+    await Effect.runPromise(Fiber.interrupt(second))
+    expect(seen.open).toBe(1)
+    await Effect.runPromise(Fiber.interrupt(first))
+    await vi.waitFor(() => expect([seen.open, seen.closed]).toEqual([2, 1]))
+    await Effect.runPromise(Fiber.interrupt(third))
+    await vi.waitFor(() => expect(seen.closed).toBe(2))
+    server.close()
   })
 })

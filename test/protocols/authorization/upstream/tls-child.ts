@@ -1,12 +1,13 @@
 /** A process that trusts one more certificate (NODE_EXTRA_CA_CERTS is read at start only) and fetches from a
  *  local server by name. node main.mjs PORT HOST…; says a line per host. */
-import { FetchFault, SafeFetch } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
+import { Effect } from "effect"
+import { SafeFetch } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
 
 const [port, ...hosts] = process.argv.slice(2)
 const fetcher = new SafeFetch(async () => [{ address: "127.0.0.1", family: 4 }])
 
 for (const host of hosts) {
-  const outcome = await fetcher.fetch({
+  const fetching = fetcher.fetch({
     url: `https://${host}:${port}/`,
     bodyBytesMax: 1_000,
     timeoutMs: 5_000,
@@ -14,7 +15,12 @@ for (const host of hosts) {
     allowHttp: false
   })
   process.stdout.write(
-    `${host} ${outcome instanceof FetchFault ? outcome.reason : `${outcome.status} ${Buffer.from(outcome.body).toString()}`}\n`
+    `${host} ${await Effect.runPromise(
+      Effect.match(fetching, {
+        onFailure: ({ reason }): string => reason,
+        onSuccess: ({ status, body }) => `${status} ${Buffer.from(body).toString()}`
+      })
+    )}\n`
   )
 }
 

@@ -2,7 +2,8 @@
  *  answered. */
 import { decodeJwt, decodeProtectedHeader, jwtVerify } from "jose"
 import { generateKeyPairSync } from "node:crypto"
-import { afterEach, describe, expect, it } from "vitest"
+import { Effect, Fiber } from "effect"
+import { afterEach, describe, expect, it, vi } from "vitest"
 import { type Problem, wordingOf } from "../../../../protocols/authorization/problems.ts"
 import { sealSecret } from "../../../../protocols/authorization/upstream/providers.ts"
 import { BrokerGrants, type BrokerGrant, type Provider } from "../../../../protocols/authorization/records.ts"
@@ -11,9 +12,13 @@ import {
   sealCredential,
   type Credential
 } from "../../../../protocols/authorization/upstream/upstream-tokens.ts"
-import { UpstreamTokenBroker } from "../../../../protocols/authorization/upstream/token-broker.ts"
+import {
+  UpstreamTokenBroker,
+  type UpstreamToken
+} from "../../../../protocols/authorization/upstream/token-broker.ts"
+import { effectOf, type Later } from "../../../../runtime/http.ts"
 import type { Store } from "../../../../storage/store.ts"
-import { heldStore, turned, Upstream, World, type Heard, type Said } from "./outside.ts"
+import { heldStore, resolved, turned, Upstream, World, type Heard, type Said } from "./outside.ts"
 
 const open: Array<Upstream> = []
 
@@ -80,8 +85,13 @@ class Vaulted {
     return row
   }
 
-  take(userId = "u-1", scopes?: ReadonlyArray<string>): ReturnType<UpstreamTokenBroker["upstreamToken"]> {
-    return this.vault.upstreamToken({ id: userId }, this.provider, this.world.nowMs, scopes)
+  take(userId = "u-1", scopes?: ReadonlyArray<string>): Promise<UpstreamToken | Problem> {
+    return resolved(this.vault.upstreamToken({ id: userId }, this.provider, this.world.nowMs, scopes))
+  }
+
+  /** Like `take`, for a client that may go away. */
+  waiting(): Later<UpstreamToken | Problem> {
+    return this.vault.upstreamToken({ id: "u-1" }, this.provider, this.world.nowMs)
   }
 
   row(userId = "u-1"): BrokerGrant | undefined {
@@ -183,7 +193,7 @@ describe("an oauth token", () => {
     const one = new Vaulted(server.at("/token"))
     const basic = { ...one.provider, config: { ...one.provider.config, token_auth: "basic" } }
     await one.granted({ expiresMs: 0 })
-    await one.vault.upstreamToken({ id: "u-1" }, basic, one.world.nowMs)
+    await resolved(one.vault.upstreamToken({ id: "u-1" }, basic, one.world.nowMs))
     expect([server.heard[0]!.headers.authorization, server.form(0).has("client_secret")]).toEqual([
       `Basic ${Buffer.from("c:s3cret").toString("base64")}`,
       false
@@ -200,6 +210,23 @@ describe("an oauth token", () => {
       server.heard.length,
       new Set(server.heard.map(({ body }) => new URLSearchParams(body).get("refresh_token")))
     ]).toEqual([1, 2, new Set(["old-refresh", "other-refresh"])])
+  })
+  it("a client that goes is not waited for, but the refresh token that its refresh spent gets its successor", async () => {
+    let release = (): void => {}
+    const server = await tokens(async () => {
+      await new Promise<void>((resolve) => {
+        release = resolve
+      })
+      return { body: { access_token: "new-access", refresh_token: "new-refresh" } }
+    })
+    const one = new Vaulted(server.at("/token"))
+    await one.granted({ expiresMs: 0 })
+    const client = Effect.runFork(effectOf(one.waiting()))
+    await vi.waitFor(() => expect(server.heard).toHaveLength(1))
+    await Effect.runPromise(Fiber.interrupt(client))
+    release()
+    await vi.waitFor(() => expect(one.vault.grant("u-1", "p-1")!.credential.refreshToken).toBe("new-refresh"))
+    expect([await one.take(), server.heard.length]).toMatchObject([{ accessToken: "new-access" }, 1])
   })
   it("the rotated refresh token is durable before the access token is answered", async () => {
     const held = heldStore()
@@ -330,6 +357,20 @@ describe("api keys and service accounts", () => {
       }
     })
   }
+  it("a client that goes stops the request for a service account's token, unless another waits for it", async () => {
+    const server = await tokens(() => ({ hangs: true, body: " " }))
+    const one = account(server.at("/token"))
+    const [first, second] = [1, 2].map(() => Effect.runFork(effectOf(one.waiting())))
+    await vi.waitFor(() => expect(server.heard).toHaveLength(1))
+    await Effect.runPromise(Fiber.interrupt(first!))
+    const third = Effect.runFork(effectOf(one.waiting()))
+    await Effect.runPromise(Fiber.interrupt(second!))
+    expect(server.heard).toHaveLength(1)
+    await Effect.runPromise(Fiber.interrupt(third))
+    const fourth = Effect.runFork(effectOf(one.waiting()))
+    await vi.waitFor(() => expect(server.heard).toHaveLength(2))
+    await Effect.runPromise(Fiber.interrupt(fourth))
+  })
   it("a service account signs an assertion; the token serves all users until a minute before its end", async () => {
     const server = await tokens((_, call) => ({ body: { access_token: `t-${call}`, expires_in: 600 } }))
     const one = account(server.at("/token"))
@@ -370,10 +411,12 @@ describe("api keys and service accounts", () => {
     const one = account(server.at("/token"))
     expect(await one.take()).toMatchObject(unavailable)
     const broken = Object.assign(account(server.at("/token")), {})
-    const problem = await broken.vault.upstreamToken(
-      { id: "u" },
-      { ...broken.provider, sealedSecret: sealSecret(broken.world.authority.seal, "p-1", "no key") },
-      broken.world.nowMs
+    const problem = await resolved(
+      broken.vault.upstreamToken(
+        { id: "u" },
+        { ...broken.provider, sealedSecret: sealSecret(broken.world.authority.seal, "p-1", "no key") },
+        broken.world.nowMs
+      )
     )
     expect(problem).toMatchObject(unavailable)
     expect(wordingOf(problem as Problem)).toMatchObject({

@@ -1,8 +1,10 @@
 /** A user who has allowed a client a resource, with the grants of the token endpoint called directly: no
  *  page, no password, no socket's turn. */
+import { Effect } from "effect"
 import { allowing } from "../../../../../protocols/authorization/consents.ts"
 import { hashOf } from "../../../../../protocols/authorization/auth-context.ts"
-import { isProblem, wordingOf } from "../../../../../protocols/authorization/problems.ts"
+import { effectOf } from "../../../../../runtime/http.ts"
+import { isProblem, wordingOf, type Problem } from "../../../../../protocols/authorization/problems.ts"
 import {
   Clients,
   Codes,
@@ -102,7 +104,7 @@ export class Granted {
 
   /** The body of a success, or the error code of a refusal. */
   async ask(grant: Grant, form: Record<string, string>, client?: Client): Promise<Body | string> {
-    const answer = await grant(this.call(form, client))
+    const answer = await Effect.runPromise(effectOf<Body | Problem>(grant(this.call(form, client))))
     return isProblem(answer) ? wordingOf(answer).error : answer
   }
 
