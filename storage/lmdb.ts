@@ -224,7 +224,7 @@ export const openLmdb = async ({
       return integrityOf(entries as Iterable<Row>, blobs, signal)
     },
     close: async () => {
-      await Promise.all(backups)
+      for (const backup of backups) await backup
       await writer.flushed()
       await backend.close()
       unlock()

@@ -41,8 +41,8 @@ export const flush: ReadonlyArray<Mutant> = [
   {
     id: "close-waits-for-nothing",
     file: "storage/lmdb.ts",
-    find: "      await Promise.all(backups)\n      await writer.flushed()\n",
-    replace: "      await Promise.all(backups)\n",
+    find: "      for (const backup of backups) await backup\n      await writer.flushed()\n",
+    replace: "      for (const backup of backups) await backup\n",
     why: "what was accepted in the last turn is lost at a clean shutdown",
     tests: lmdb
   },
