@@ -12,6 +12,7 @@ import { blobsFolder, copiedFiles, storeFile } from "./data-folder.ts"
 import { copyFlushed, digestOf, makeFolder, sync, writeWhole, type Digest } from "./files.ts"
 import { schemaVersion } from "./keys.ts"
 import { StorageFault, type BackupSummary, type Blobs } from "./store.ts"
+import { checkStoreFile } from "./store-file.ts"
 import { entriesPerTurn, turn } from "./turn.ts"
 
 export const manifestFile = "backup.json"
@@ -90,6 +91,7 @@ const checkTarget = async (target: string, folder: string): Promise<void> => {
 
 /** Opens a copy of the store, which nobody writes, and reads every entry. */
 const countEntries = async (path: string, signal: AbortSignal | undefined): Promise<number> => {
+  checkStoreFile(path)
   const db = open({ path, encoding: "binary", readOnly: true })
   let count = 0
   try {

@@ -35,6 +35,11 @@ vi.mock("lmdb", async (importOriginal) => {
           case "flushed":
             disk.calls.push("flush asked")
             return Promise.resolve(disk.beforeFlush).then(() => value)
+          case "close":
+            return () => {
+              disk.calls.push("close")
+              return db.close()
+            }
           case "backup":
             return (...args: Array<unknown>) => {
               disk.calls.push("backup")
@@ -144,7 +149,8 @@ it("a backup begins when everything accepted before it is flushed, and holds it"
   for (let turns = 0; turns < 20; turns++) await turn()
   batch.open()
   await backup
-  expect([disk.calls.slice(0, 2), disk.calls.at(-1)]).toEqual([["batch", "flush asked"], "backup"])
+  const calls = disk.calls.filter((call) => call !== "close")
+  expect([calls.slice(0, 2), calls.at(-1)]).toEqual([["batch", "flush asked"], "backup"])
   await store.close()
   await restore({ backup: copy, folder: restored })
   const again = await openLmdb({ folder: restored })
@@ -155,12 +161,22 @@ it("a backup begins when everything accepted before it is flushed, and holds it"
 it("closing waits for what was accepted in the same turn", async () => {
   const at = folder()
   const store = await openLmdb({ folder: at })
+  const flush = gate()
+  disk.beforeFlush = flush.opened
+  disk.calls = []
   let fault: unknown = "not settled"
   store.commit([put("last")], (outcome) => {
     fault = outcome
+    disk.calls.push("settled")
   })
-  await store.close()
+  const closed = store.close()
+  await until(() => disk.calls.includes("flush asked"))
+  // Long enough for a close that does not wait.
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  flush.open()
+  await closed
   expect(fault).toBeUndefined()
+  expect(disk.calls.filter((call) => call !== "batch")).toEqual(["flush asked", "settled", "close"])
   const again = await openLmdb({ folder: at })
   expect(again.get("t", ["last"])?.length).toBe(4)
   await again.close()
