@@ -33,6 +33,9 @@ export interface Caller {
 
 const waitMsMax = 5_000
 
+/** Connections that are found closed cost no try and no wait, up to so many in one turn. */
+const staleConnectionsMax = 2
+
 const retryable = new Set<UpstreamFault["reason"]>([
   "unavailable",
   "connect-timeout",
@@ -70,6 +73,7 @@ export const attempt = async (
   const { signal } = caller
   let last: UpstreamFault | undefined
   let unusableAnswers = 0
+  let staleConnections = 0
   const fallbacks = mayRepeat ? first.upstream.record.fallbacks : []
   for (let i = 0; i <= fallbacks.length; i++) {
     const target = i === 0 ? first : options.upstreams.find(fallbacks[i - 1]!)
@@ -106,6 +110,11 @@ export const attempt = async (
         last = cause
         if (sink.firstEventSent || signal.aborted || !mayRepeat || !retryable.has(cause.reason)) throw cause
         sink.reset()
+        // The pool closed its other resting connections with this one: the repetition opens its own.
+        if (cause.isStale === true && ++staleConnections <= staleConnectionsMax) {
+          turn--
+          continue
+        }
         if (cause.reason === "bad-response" && ++unusableAnswers > 1) break
         const waitMs = cause.retryAfterMs ?? options.backoffMs * 2 ** turn * (0.5 + Math.random())
         if (waitMs > waitMsMax) break
@@ -164,7 +173,7 @@ const admitted = (admission: Promise<void>, { breaker }: Upstream): Promise<void
   })
 
 const recordFailure = (upstream: Upstream, cause: unknown, nowMs: () => number): void => {
-  if (!(cause instanceof UpstreamFault) || cause.reason === "aborted")
+  if (!(cause instanceof UpstreamFault) || cause.reason === "aborted" || cause.isStale === true)
     upstream.breaker.askNow("Release", {}, ignore)
   else if (!countedByBreaker.has(cause.reason)) upstream.breaker.askNow("Succeeded", {}, ignore)
   else {

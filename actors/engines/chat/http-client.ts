@@ -365,6 +365,6 @@ class UpstreamCall implements ResponseHandler, CallFlow {
 
   failed(reason: WireFault, detail: string): void {
     if (this.failure !== undefined) return this.finish(faultOf(this.status, "", this.retryAfter))
-    this.finish(new UpstreamFault({ reason: this.reasonOf(reason), detail }))
+    this.finish(new UpstreamFault({ reason: this.reasonOf(reason), detail, isStale: reason === "stale" }))
   }
 }

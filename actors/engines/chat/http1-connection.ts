@@ -17,7 +17,9 @@ export interface ResponseHandler {
   failed(reason: WireFault, detail: string): void
 }
 
-export type WireFault = "connect-timeout" | "broken"
+/** `stale`: a connection that had rested ended before a byte of the answer came. Its server had most probably
+ *  closed it meanwhile; that says nothing about the server. */
+export type WireFault = "connect-timeout" | "broken" | "stale"
 
 /** An exchange under way, as its caller sees it. The handler says whose it is: the connection may have
  *  gone on to somebody else's. */
@@ -38,6 +40,8 @@ export interface ConnectionOwner {
   tlsSession: Buffer | undefined
   /** Takes back a connection that may be used again, for so long. */
   release(connection: Http1Connection, keepAliveMs: number): void
+  /** Closes all that rest: one of them was stale, so none is trusted. */
+  distrustIdle(): void
   forget(connection: Http1Connection): void
 }
 
@@ -73,6 +77,7 @@ export class Http1Connection implements Exchange {
 
   private keepAlive = false
   private keepAliveMs = 0
+  private hasRested = false
   private paused = false
   private handler: ResponseHandler | undefined = undefined
   private connectDeadline: Deadline | undefined
@@ -96,9 +101,9 @@ export class Http1Connection implements Exchange {
     // for.
     this.socket.on("end", () => {
       if (this.part === "until close" && this.handler !== undefined) this.finish(false)
-      else this.fail("broken", "the connection ended")
+      else this.lost("the connection ended")
     })
-    this.socket.on("close", () => this.fail("broken", this.fault ?? "the connection broke"))
+    this.socket.on("close", () => this.lost(this.fault ?? "the connection broke"))
   }
 
   private connect(): net.Socket {
@@ -170,6 +175,13 @@ export class Http1Connection implements Exchange {
     this.socket.destroy()
   }
 
+  private lost(detail: string): void {
+    const isSilent = this.part === "head" && this.partialHead === undefined
+    const isStale = this.hasRested && isSilent && this.handler !== undefined
+    if (isStale) this.owner.distrustIdle()
+    this.fail(isStale ? "stale" : "broken", detail)
+  }
+
   private fail(reason: WireFault, detail: string): void {
     const { handler } = this
     this.handler = undefined
@@ -182,9 +194,10 @@ export class Http1Connection implements Exchange {
     this.handler = undefined
     this.flow()
     // An answer may come before all of its request has left: the next one would wait behind the remainder.
-    if (clean && this.keepAlive && !this.closed && this.socket.writableLength === 0)
+    if (clean && this.keepAlive && !this.closed && this.socket.writableLength === 0) {
+      this.hasRested = true
       this.owner.release(this, this.keepAliveMs)
-    else this.destroy()
+    } else this.destroy()
     handler.end()
   }
 

@@ -70,6 +70,10 @@ export class Http1Pool implements ConnectionOwner {
     this.sweepDeadline ??= this.deadlines.start(keepAliveMsDefault, this.sweep)
   }
 
+  distrustIdle(): void {
+    for (const connection of this.idle.slice()) connection.destroy()
+  }
+
   /** Closes what has expired where no calls do it. */
   private readonly sweep = (): void => {
     this.closeExpired()

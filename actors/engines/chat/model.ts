@@ -165,6 +165,8 @@ export class UpstreamFault extends Data.TaggedError("UpstreamFault")<{
   readonly param?: string | null
   readonly code?: string | null
   readonly retryAfterMs?: number | undefined
+  /** True when a connection that had rested was found closed: it says nothing about the upstream. */
+  readonly isStale?: boolean
 }> {
   override get message(): string {
     return `upstream ${this.reason}: ${this.detail}`

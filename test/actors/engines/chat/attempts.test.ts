@@ -122,3 +122,17 @@ it("a probe whose client leaves the queue lets the next call probe", async () =>
   })
   expect(next).toEqual({ reply: undefined })
 })
+
+it("stale connections cost no try, no wait and nothing at the breaker, up to two in one turn", async () => {
+  let stale = 0
+  const { asked, answer } = opened(async () => {
+    if (stale-- > 0) throw new UpstreamFault({ reason: "unavailable", detail: "it ended", isStale: true })
+  })
+  stale = 2
+  expect([await answer(), asked.length]).toEqual(["answered", 3])
+  for (let turns = 0; turns < breakerPolicy.failuresMax; turns++) {
+    stale = 3
+    expect(await answer()).toBe("unavailable")
+  }
+  expect(await answer()).toBe("answered")
+})

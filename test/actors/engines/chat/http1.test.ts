@@ -369,6 +369,27 @@ describe("connections", () => {
     expect((await ask()).body).toBe("x")
     expect(opened).toBe(4)
   })
+  it("one that ends at its next use before a byte is stale, and those that rest beside it are not trusted; a new one that ends so is broken", async () => {
+    const answers: Play = (wire) => {
+      wire.write(ok("x"))
+    }
+    for (const leave of [(wire: net.Socket) => wire.end(), reset]) {
+      origin.close()
+      opened = 0
+      play = answers
+      await Promise.all([ask(), ask(), ask()])
+      play = leave
+      expect(await ask()).toMatchObject({ status: 0, fault: expect.stringMatching(/^stale: /) })
+      expect(await ask()).toMatchObject({ status: 0, fault: expect.stringMatching(/^broken: /) })
+      expect(opened).toBe(4)
+      play = answers
+      await ask()
+      play = (wire) => {
+        wire.end("HTTP/1.1 200 O")
+      }
+      expect(await ask()).toMatchObject({ fault: expect.stringMatching(/^broken: /) })
+    }
+  })
   it("abandoned: the server sees it at once; another's word does nothing", async () => {
     const closed = new Promise<void>((resolve) => {
       play = (wire) => {
