@@ -257,6 +257,21 @@ describe.skipIf(!present)("in Chromium", () => {
     const answer = await atApplication(second.page)
     expect([(await redeem(web, answer.get("code")!)).status, second.complaints]).toEqual([200, []])
   })
+  it("A-6: three tabs open at once, two sign in, the third need not, and each gets its code", async () => {
+    const { page, complaints } = await tab()
+    const tabs = [page, await page.context().newPage(), await page.context().newPage()]
+    await Promise.all(tabs.map((one) => one.goto(urlOf(open))))
+    expect(await Promise.all(tabs.map(heading))).toEqual(Array(3).fill("Sign in"))
+    await Promise.all(tabs.slice(0, 2).map((one) => signIn(one)))
+    await tabs[2]!.reload()
+    for (const one of tabs) {
+      expect(await heading(one)).toBe(`Allow ${longName} access?`)
+      await one.getByRole("button", { name: "Allow" }).click()
+      const answer = await atApplication(one)
+      expect((await redeem(open, answer.get("code")!)).status).toBe(200)
+    }
+    expect(complaints).toEqual([])
+  })
   it("a loopback application at an IPv6 address", async () => {
     const six = await listening("::1")
     const at = `http://[::1]:${(six.address() as AddressInfo).port}/cb`
