@@ -5,6 +5,7 @@ import { isLoopbackHost } from "../../protocols/shared/addresses.ts"
 import { equalSecrets } from "../../storage/seal.ts"
 import { Actors } from "../registry.ts"
 import type { Server } from "../transport/server.ts"
+import { listenAddressOf, splitServices } from "./admin-listener.ts"
 import type { Config } from "./config/config.ts"
 import { EnginePorts, type BuiltEngines } from "./engines.ts"
 import { FirstStart } from "./first-start.ts"
@@ -82,15 +83,22 @@ export class Listener extends Context.Service<Listener, Listening>()("program/Li
         ...(authorization === undefined ? [] : [authorization.open.service])
       ].map(telemetry.instrument)
 
+      // Before the public one: a node whose operators cannot reach it serves nobody.
+      const adminAddress = listenAddressOf(config["admin.address"] ?? "")
+      const { open, operators } =
+        adminAddress === undefined ? { open: services, operators: [] } : splitServices(services)
+      const adminServer = adminAddress && (yield* bound({ ...config, ...adminAddress }))
       const server = port.server ?? (yield* bound(config))
       adapter = server.adapter
       telemetry.observe({ actors, engines, server })
       // A reserved port is closed with its own part, which is after the services: requests must end before.
       if (port.server !== undefined)
         yield* Effect.addFinalizer(() => Effect.promise(() => server.drain(config.drainMs)))
-      yield* step("listener", () => server.serve(services))
+      yield* step("admin listener", () => adminServer?.serve(operators))
+      yield* step("listener", () => server.serve(open))
       const url = urlOf(config, server.port)
-      log("info", "listening", { url, adapter })
+      const admin = adminServer && { admin: `${adminAddress!.host}:${adminServer.port}` }
+      log("info", "listening", { url, adapter, ...admin })
       return { url, server }
     })
   )

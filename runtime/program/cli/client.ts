@@ -9,6 +9,8 @@ import { requestPatiently } from "./patient-request.ts"
 
 export interface Client {
   readonly url: string
+  /** Where the admin API and the console are. */
+  readonly adminUrl: string
   readonly key: string | undefined
   /** Key of the authorization server's admin API. */
   readonly adminKey: string | undefined
@@ -38,12 +40,15 @@ const secretsOf = (config: Config): LocalSecrets | undefined => {
 
 export const clientOf = (config: Config, overrides: ClientOverrides): Client => {
   const secrets = secretsOf(config)
+  const scheme = config.tlsCert === undefined ? "http" : "https"
+  const url = (overrides.url ?? config.publicBase ?? `${scheme}://localhost:${config.port}`).replace(
+    /\/+$/,
+    ""
+  )
+  const adminAddress = config["admin.address"]
   return {
-    url: (
-      overrides.url ??
-      config.publicBase ??
-      `${config.tlsCert === undefined ? "http" : "https"}://localhost:${config.port}`
-    ).replace(/\/+$/, ""),
+    url,
+    adminUrl: overrides.url !== undefined || adminAddress === undefined ? url : `${scheme}://${adminAddress}`,
     key: overrides.key ?? secrets?.developerKey,
     adminKey: config["admin.api_key"] ?? secrets?.oauthAdminKey,
     secrets
@@ -54,6 +59,10 @@ const authorizationOf = ({ key, adminKey, secrets }: Client, path: string): stri
   if (path.startsWith("/console/")) return `Bearer ${secrets?.operatorToken ?? ""}`
   return path.startsWith("/admin/") ? `Bearer ${adminKey ?? ""}` : `DeepL-Auth-Key ${key ?? ""}`
 }
+
+const isForOperators = (path: string): boolean => path.startsWith("/admin/") || path.startsWith("/console/")
+
+const baseFor = ({ url, adminUrl }: Client, path: string): string => (isForOperators(path) ? adminUrl : url)
 
 const headersFor = (client: Client, path: string, body: unknown): Readonly<Record<string, string>> => ({
   Authorization: authorizationOf(client, path),
@@ -85,8 +94,9 @@ const valueOf = <A>(status: number, text: string): A => {
 
 export const call = async <A>(client: Client, method: string, path: string, body?: unknown): Promise<A> => {
   const headers = headersFor(client, path, body)
-  const answer = await fetch(client.url + path, { method, headers, ...bodyOf(body) }).catch((cause: Error) =>
-    unreachable(client.url, cause)
+  const base = baseFor(client, path)
+  const answer = await fetch(base + path, { method, headers, ...bodyOf(body) }).catch((cause: Error) =>
+    unreachable(base, cause)
   )
   return valueOf(answer.status, await answer.text())
 }
@@ -99,9 +109,10 @@ export const callPatiently = async <A>(
   body?: unknown
 ): Promise<A> => {
   const headers = headersFor(client, path, body)
-  const url = client.url + path
+  const base = baseFor(client, path)
+  const url = base + path
   const { status, text } = await requestPatiently({ method, url, headers, ...bodyOf(body) }).catch(
-    (cause: Error) => unreachable(client.url, cause)
+    (cause: Error) => unreachable(base, cause)
   )
   return valueOf(status, text)
 }

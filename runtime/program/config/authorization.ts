@@ -52,6 +52,10 @@ export const authorizationItems = {
     "SERVICE_ADMIN_API_KEY",
     "Key of /admin; unset on this machine: made at the first start (troupe keys shows it)."
   ),
+  "admin.address": text(
+    "SERVICE_ADMIN_LISTEN",
+    "Address (host:port) of a listener of its own for /admin, /console and /metrics, which the public one then lacks."
+  ),
   "admin.audit_default_lookback": time(
     "SERVICE_ADMIN_AUDIT_DEFAULT_LOOKBACK",
     dayMs,

@@ -3,6 +3,7 @@
  *  Source: docs/operations.md, "Configuration". */
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import { listenAddressOf } from "../admin-listener.ts"
 import { authorizationItems } from "./authorization.ts"
 import { chatItems } from "./chat.ts"
 import type { Item } from "./item.ts"
@@ -172,6 +173,13 @@ const crossFaults = (
     } catch {
       faults.push(`${label("storeTimeZone")}: there is no such time zone`)
     }
+  const adminAddress = config["admin.address"]
+  if (adminAddress !== undefined) {
+    const address = listenAddressOf(String(adminAddress))
+    if (address === undefined) faults.push(`${label("admin.address")}: wants host:port`)
+    else if (address.port !== 0 && address.port === config.port && address.host === config.host)
+      faults.push(`${label("admin.address")}: is the address of the public listener`)
+  }
   if (config.otlpUrl !== undefined && !/^https?:\/\/[^\s]+$/.test(String(config.otlpUrl)))
     faults.push(`${label("otlpUrl")}: wants an http or https address`)
   return faults
