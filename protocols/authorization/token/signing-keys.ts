@@ -14,6 +14,7 @@ import {
 } from "node:crypto"
 import { promisify } from "node:util"
 import type { Write } from "../../../storage/store.ts"
+import { flatText } from "../../shared/flat-text.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { type Problem, unavailable } from "../problems.ts"
 import { SigningKeys, type SigningKey } from "../records.ts"
@@ -336,7 +337,7 @@ export class SigningKeyRing {
     if (!verifies(key.row.algorithm, key.publicKey, jwt.signed, jwt.signature)) return undefined
     if (this.verified.size >= verifiedMax) this.verified.delete(this.verified.keys().next().value!)
     const verified = { header, claims: jwt.claims }
-    this.verified.set(token, verified)
+    this.verified.set(flatText(token), verified)
     return verified
   }
 

@@ -1,5 +1,7 @@
 /** Signing keys: at rest, through rotations, and withdrawn. Source: docs/spec/authorization.md, sections 4.3 and
  *  15. */
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import { describe, expect, it } from "vitest"
 import { SigningKeys } from "../../../../protocols/authorization/records.ts"
 import { SigningKeyRing } from "../../../../protocols/authorization/token/signing-keys.ts"
@@ -43,6 +45,22 @@ it("a private key that was copied to another key's row does not open there", asy
   await new SigningKeyRing(authority).load()
   await authority.books.write([SigningKeys.put([second.kid], { ...second, privateKey: first.privateKey })])
   await expect(new SigningKeyRing(authority).load()).rejects.toThrow(SealFault)
+})
+
+it("A-2: a token that was verified does not keep the body that it came in", async () => {
+  const { ring, signed } = await opened()
+  setFlagsFromString("--expose-gc")
+  const collect = runInNewContext("gc") as () => void
+  collect()
+  const before = process.memoryUsage().heapUsed
+  for (let i = 0; i < 500; i++) {
+    const token = signed()
+    const body = Buffer.from(`token=${token}&${"x".repeat(65_536)}`).toString()
+    expect(ring.verify(body.slice(6, 6 + token.length))).toBeDefined()
+  }
+  collect()
+  // The bodies are 32 MiB together.
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(8 * 2 ** 20)
 })
 
 describe("rotation", () => {
