@@ -10,7 +10,7 @@ import { dirname, join, resolve } from "node:path"
 import { open } from "lmdb"
 import { blobsFolder, copiedFiles, storeFile } from "./data-folder.ts"
 import { copyFlushed, digestOf, makeFolder, sync, writeWhole, type Digest } from "./files.ts"
-import { schemaVersion } from "./keys.ts"
+import { keyMarkKey, schemaVersion } from "./keys.ts"
 import { StorageFault, type BackupSummary, type Blobs } from "./store.ts"
 import { checkStoreFile } from "./store-file.ts"
 import { entriesPerTurn, turn } from "./turn.ts"
@@ -89,22 +89,29 @@ const checkTarget = async (target: string, folder: string): Promise<void> => {
     throw fault(`a backup goes into an empty or absent folder; ${target} holds ${present[0]}`)
 }
 
+/** The mark of the master key is no entry of anybody (integrity.ts). */
+const isKeyMark = (key: unknown): boolean =>
+  Array.isArray(key) && key[0] === keyMarkKey[0] && key[1] === keyMarkKey[1]
+
 /** Opens a copy of the store, which nobody writes, and reads every entry. */
 const countEntries = async (path: string, signal: AbortSignal | undefined): Promise<number> => {
   checkStoreFile(path)
   const db = open({ path, encoding: "binary", readOnly: true })
-  let count = 0
+  let read = 0
+  let marks = 0
   try {
-    for (const _ of db.getRange({}))
-      if (++count % entriesPerTurn === 0) {
+    for (const { key } of db.getRange({})) {
+      if (isKeyMark(key)) marks++
+      if (++read % entriesPerTurn === 0) {
         signal?.throwIfAborted()
         await turn()
       }
+    }
   } finally {
     await db.close()
     await rm(`${path}-lock`, { force: true })
   }
-  return count
+  return read - marks
 }
 
 export interface BackupOptions {

@@ -15,8 +15,8 @@ export interface RestoreOptions {
   readonly backup: string
   /** The data folder. */
   readonly folder: string
-  /** Throws when what was copied cannot be used, although it is whole; it gets the folder of the copies. */
-  readonly verify?: (folder: string) => void
+  /** Recognizes the master key (seal.ts); the key of other data is refused. */
+  readonly keyMark?: string | undefined
 }
 
 const fault = (detail: string, reason: StorageFault["reason"] = "io"): StorageFault =>
@@ -51,21 +51,27 @@ const copyAll = async ({ files }: Manifest, backup: string, part: string): Promi
 }
 
 /** Opens what was copied as a node does, and checks it. */
-const checkCopy = async ({ entries }: Manifest, part: string): Promise<Integrity> => {
+const checkCopy = async (
+  { entries }: Manifest,
+  part: string,
+  keyMark: string | undefined
+): Promise<Integrity> => {
   const store = await openLmdb({ folder: part })
+  let report: Integrity
   try {
-    const report = await store.check()
+    report = await store.check()
     if (report.entries !== entries)
       throw fault(`the backup's store holds ${report.entries} entries, not ${entries}`, "corrupt")
-    return report
   } finally {
     await store.close()
   }
+  if (keyMark !== undefined) await (await openLmdb({ folder: part, keyMark })).close()
+  return report
 }
 
 /** Restores a backup into an empty or absent data folder, and returns what a check of it found. The master key is
  *  not part of a backup; it may lie in the folder already. */
-export const restore = async ({ backup, folder, verify }: RestoreOptions): Promise<Integrity> => {
+export const restore = async ({ backup, folder, keyMark }: RestoreOptions): Promise<Integrity> => {
   const manifest = await readManifest(backup)
   makeFolder(folder)
   const unlock = lockFolder(folder)
@@ -79,8 +85,7 @@ export const restore = async ({ backup, folder, verify }: RestoreOptions): Promi
     await sync(folder)
     try {
       await copyAll(manifest, backup, part)
-      const report = await checkCopy(manifest, part)
-      verify?.(part)
+      const report = await checkCopy(manifest, part, keyMark)
       for (const name of restoredNames)
         if (existsSync(join(part, name))) await rename(join(part, name), join(folder, name))
       await sync(folder)

@@ -76,6 +76,9 @@ export interface Sealer {
   hash(token: string, purpose: string): string
 }
 
+/** Returns what data are marked with, so that a later start knows whether it has their master key. */
+export const keyMarkOf = ({ hash }: Sealer): string => hash("the master key of these data", "master key")
+
 export const sealer = (master: Uint8Array): Sealer => {
   const keys = new Map<string, Buffer>()
   const keyOf = (purpose: string): Buffer => {

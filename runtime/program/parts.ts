@@ -6,7 +6,7 @@ import { RateWindow } from "../../actors/rate-window.ts"
 import { isOpenToOthers } from "../../storage/data-folder.ts"
 import { openLmdb } from "../../storage/lmdb.ts"
 import { openMemory } from "../../storage/memory.ts"
-import { masterKey, sealer, type Sealer } from "../../storage/seal.ts"
+import { keyMarkOf, masterKey, sealer, type Sealer } from "../../storage/seal.ts"
 import type { StorageFault, Store } from "../../storage/store.ts"
 import type { Log } from "../kind.ts"
 import { Actors } from "../registry.ts"
@@ -64,7 +64,7 @@ export class Storage extends Context.Service<Storage, Store>()("program/Storage"
       const { testMode, data: folder, durability } = yield* Configuration
       const { tracing, observeStore } = yield* Telemetry
       const log = yield* Logging
-      const keyMark = (yield* Sealing).hash("the master key of these data", "master key")
+      const keyMark = keyMarkOf(yield* Sealing)
       const onRoom = (fault: StorageFault | undefined): void =>
         fault === undefined
           ? log("info", "the disk has room again: writes are taken")

@@ -140,14 +140,18 @@ it("G-5: what stands in the folder stays: it is not restored into", async () => 
   await store.close()
 })
 
-it("G-5: what cannot be used although it is whole is not put in its place", async () => {
-  const restored = folder()
-  const verify = (copies: string): void => {
-    expect(readFileSync(join(copies, "local.sealed"), "utf8")).toBe("content of local.sealed")
-    throw new Error("another master key")
-  }
-  await expect(restore({ backup: whole, folder: restored, verify })).rejects.toThrow("another master key")
+it("G-5: data of another master key are not put in their place; data without a mark take the one at hand", async () => {
+  const [backup, marked, restored] = [folder(), folder(), folder()]
+  const unmarked = await openLmdb({ folder: data, keyMark: "ours" })
+  await unmarked.backup(backup)
+  await unmarked.close()
+  await expect(restore({ backup, folder: restored, keyMark: "theirs" })).rejects.toMatchObject({
+    reason: "wrong-key"
+  })
   expect(readdirSync(restored)).toEqual(["writer.pid"])
+  expect(await restore({ backup, folder: restored, keyMark: "ours" })).toMatchObject({ ok: true })
+  await restore({ backup: whole, folder: marked, keyMark: "new" })
+  await expect(openLmdb({ folder: marked, keyMark: "ours" })).rejects.toMatchObject({ reason: "wrong-key" })
 })
 
 /** Runs the child until it is not killed any more; `look` gets what each kill left. */

@@ -5,8 +5,8 @@ import { join, resolve } from "node:path"
 import { storeFile } from "../../../../storage/data-folder.ts"
 import { openLmdb } from "../../../../storage/lmdb.ts"
 import { restore } from "../../../../storage/restore.ts"
+import { keyMarkOf } from "../../../../storage/seal.ts"
 import { StorageFault, type BackupSummary, type Integrity, type Store } from "../../../../storage/store.ts"
-import { readLocalSecrets } from "../../local-secrets.ts"
 import { callPatiently, clientOf, sealerOf, type Client } from "../client.ts"
 import type { CliContext } from "../context.ts"
 
@@ -62,18 +62,8 @@ export const addRestore = (cli: CliContext): void => {
     .action(async (folder: string) => {
       const config = await cli.config()
       const seal = sealerOf(config)
-      const report = await restore({
-        backup: folder,
-        folder: config.data,
-        verify: (copies) => {
-          if (seal === undefined) return
-          try {
-            readLocalSecrets(copies, seal)
-          } catch (cause) {
-            throw new Error("the master key is not the one under which the backup was sealed", { cause })
-          }
-        }
-      })
+      const keyMark = seal && keyMarkOf(seal)
+      const report = await restore({ backup: folder, folder: config.data, keyMark })
       const notes = seal === undefined ? ["bring its master key before you start it"] : []
       cli.print({ data: config.data, ...report }, () =>
         [`restored into ${config.data}: ${wordsOf(report)}`, ...notes].join("\n")
