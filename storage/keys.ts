@@ -21,8 +21,9 @@ export const counterKey = (table: string, key: Key): Key => ["c", table, ...key]
 export const schemaKey: Key = ["m", "schema"]
 export const keyMarkKey: Key = ["m", "key"]
 
-/** The version of the layout above. A store of a higher version is refused. */
-export const schemaVersion = 1
+/** The version of the layout above. A store of a higher version is refused. Since 2 values carry checksums
+ *  (checksum.ts), except those of ["m"], which earlier programs must be able to read. */
+export const schemaVersion = 2
 
 /** Encodes a key as one string, for maps. Distinct keys become distinct strings, because a string element
  *  never contains NUL (`assertKey`). */

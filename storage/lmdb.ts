@@ -7,6 +7,7 @@ import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from "lmdb"
 import { checkAddressSpace } from "./address-space.ts"
 import { writeBackup } from "./backup.ts"
 import { fileBlobs } from "./blobs.ts"
+import { checkedValue, damageOf, valueOf, withChecksum } from "./checksum.ts"
 import { blobsFolder, restoreFolder, storeFile, tighten } from "./data-folder.ts"
 import { commitErrorOf, faultOf } from "./disk-fault.ts"
 import { makeFolder } from "./files.ts"
@@ -49,7 +50,8 @@ class Lmdb implements Backend {
   }
 
   get(key: Key): Buffer | undefined {
-    return this.db.getBinary(key)
+    const bytes = this.db.getBinary(key)
+    return bytes === undefined ? undefined : checkedValue(key, bytes)
   }
 
   range(prefix: Key, after: Key | undefined, limit: number, reverse: boolean): ReadonlyArray<Row> {
@@ -65,7 +67,7 @@ class Lmdb implements Backend {
       const parts = (Array.isArray(key) ? key : [key]) as Key
       if (rows.length >= limit) break
       if (parts.length > prefix.length && (after === undefined || !sameKey(parts, after)))
-        rows.push({ key: parts, value })
+        rows.push({ key: parts, value: checkedValue(parts, value) })
     }
     return rows
   }
@@ -79,7 +81,7 @@ class Lmdb implements Backend {
         for (let i = 0; i < changes.length; i++) {
           const { key, value } = changes[i]!
           if (value === undefined) void this.db.remove(key)
-          else void this.db.put(key, value as Buffer)
+          else void this.db.put(key, (key[0] === "m" ? value : withChecksum(value)) as Buffer)
         }
       })
       if (this.flushesToDisk) await this.db.flushed
@@ -135,6 +137,38 @@ const openDatabase = (
   }
 }
 
+/** Checks what the store says of its layout and of its master key, and notes it where it does not yet say so. */
+const mark = async (backend: Lmdb, folder: string, keyMark: string | undefined): Promise<void> => {
+  const schema = backend.db.getBinary(schemaKey)?.toString()
+  if (schema !== undefined && Number(schema) > schemaVersion)
+    throw new StorageFault({
+      reason: "newer-schema",
+      detail: `the data is of version ${schema}, this build knows ${schemaVersion}`
+    })
+  const stored = backend.db.getBinary(keyMarkKey)?.toString()
+  if (stored !== undefined && keyMark !== undefined && stored !== keyMark)
+    throw new StorageFault({
+      reason: "wrong-key",
+      detail: `the master key is not the one that the data in ${folder} were written with: bring that one back`
+    })
+  const marks: Array<Change> = []
+  if (schema !== String(schemaVersion))
+    marks.push({ key: schemaKey, value: Buffer.from(String(schemaVersion)) })
+  if (stored === undefined && keyMark !== undefined)
+    marks.push({ key: keyMarkKey, value: Buffer.from(keyMark) })
+  if (marks.length > 0) await backend.apply(marks)
+}
+
+/** Reads every entry of a snapshot, and notes those whose values are damaged. */
+function* entriesOf(db: RootDatabase<Buffer, any>, damaged: Array<string>): Generator<Row> {
+  for (const { key, value } of db.getRange({})) {
+    const parts = (Array.isArray(key) ? key : [key]) as Key
+    const sound = parts[0] === "m" ? value : valueOf(value)
+    if (sound === undefined) damaged.push(damageOf(parts))
+    yield { key: parts, value: sound ?? value }
+  }
+}
+
 export const openLmdb = async ({
   folder,
   durability = "full",
@@ -157,28 +191,7 @@ export const openLmdb = async ({
     const db = openDatabase(file, mapBytes, durability)
     tighten(folder)
     backend = new Lmdb(db, room, durability === "full")
-    const stored = backend.get(schemaKey)
-    if (stored !== undefined && Number(stored.toString()) > schemaVersion)
-      throw new StorageFault({
-        reason: "newer-schema",
-        detail: `the data is of version ${stored.toString()}, this build knows ${schemaVersion}`
-      })
-    const marks: Array<Change> = []
-    if (stored === undefined) marks.push({ key: schemaKey, value: Buffer.from(String(schemaVersion)) })
-    if (keyMark !== undefined) {
-      const mark = backend.get(keyMarkKey)?.toString()
-      if (mark === undefined) marks.push({ key: keyMarkKey, value: Buffer.from(keyMark) })
-      else if (mark !== keyMark)
-        throw new StorageFault({
-          reason: "wrong-key",
-          detail: `the master key is not the one that the data in ${folder} were written with: bring that one back`
-        })
-    }
-    // On a full disk older data open without the mark of their key.
-    if (marks.length > 0)
-      await backend.apply(marks).catch((fault: StorageFault) => {
-        if (stored === undefined || fault.reason !== "full") throw fault
-      })
+    await mark(backend, folder, keyMark)
     blobs = fileBlobs(join(folder, blobsFolder), (cause) => room.failed(cause))
   } catch (cause) {
     await backend?.close()
@@ -218,10 +231,9 @@ export const openLmdb = async ({
       await writer.flushed()
       signal?.throwIfAborted()
       // A range reads one snapshot, whatever is written between its turns.
-      const entries = db
-        .getRange({})
-        .map(({ key, value }) => ({ key: (Array.isArray(key) ? key : [key]) as Key, value }))
-      return integrityOf(entries as Iterable<Row>, blobs, signal)
+      const damaged: Array<string> = []
+      const { entries, faults } = await integrityOf(entriesOf(db, damaged), blobs, signal)
+      return { ok: damaged.length + faults.length === 0, entries, faults: [...damaged, ...faults] }
     },
     close: async () => {
       for (const backup of backups) await backup

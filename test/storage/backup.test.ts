@@ -44,7 +44,7 @@ it("G-5, G-7: a backup holds all but what is apart or of this machine, and names
   expect(readdirSync(target).sort()).toEqual(
     ["backup.json", "blobs", "local.sealed", "revocation-intents", "store.lmdb"].sort()
   )
-  expect(manifest).toMatchObject({ format: 1, schema: 1, entries: summary.entries })
+  expect(manifest).toMatchObject({ format: 1, schema: 2, entries: summary.entries })
   // Every row, the event, what says that its actor is there, and the number of the schema.
   expect(summary).toMatchObject({ entries: rows + 3, files: names.length })
   expect(readFileSync(join(target, "local.sealed"), "utf8")).toBe("content of local.sealed")

@@ -6,6 +6,7 @@ import { createInterface } from "node:readline"
 import { dirname, join } from "node:path"
 import { gunzipSync } from "node:zlib"
 import { open as openLmdb } from "lmdb"
+import { valueOf } from "../../../storage/checksum.ts"
 import { unpack as unpackMessage } from "msgpackr"
 import { outsidePort, type Outside } from "./outside.ts"
 
@@ -279,7 +280,9 @@ export const inventoryOf = async (data: string): Promise<Inventory> => {
     // Events come before snapshots, and are newer.
     if (!tag.startsWith("/") || !newest.has(address)) newest.set(address, tag)
   }
-  for (const { key, value } of db.getRange({})) {
+  for (const { key, value: bytes } of db.getRange({})) {
+    // The key's mark is the only value that is neither of the old form nor of the new one.
+    const value = valueOf(bytes) ?? bytes
     const [room, name, id] = key as [string, string, string]
     if (room === "t") counted(tables, name)
     else if (room === "c") counted(counters, name)
