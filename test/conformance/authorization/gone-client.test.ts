@@ -47,13 +47,13 @@ const at = (path: string): string => `http://127.0.0.1:${(silent.address() as Ad
 /** A request of a client that can go away. */
 const asked = (path: string, init: RequestInit = {}) => {
   const client = new AbortController()
-  const over = fetch(`${world.base}${path}`, { ...init, redirect: "manual", signal: client.signal }).catch(
+  const ended = fetch(`${world.base}${path}`, { ...init, redirect: "manual", signal: client.signal }).catch(
     () => {}
   )
   return {
     goes: async () => {
       client.abort()
-      await over
+      await ended
     }
   }
 }

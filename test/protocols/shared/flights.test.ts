@@ -17,8 +17,8 @@ const opened = (withLastWaiter: boolean) => {
         })
       )
     )
-  const gone = (fiber: Fiber.Fiber<string>) => Effect.runPromise(Fiber.interrupt(fiber))
-  return { flights, seen, join, gone, land: (value: string) => land(value) }
+  const interrupted = (fiber: Fiber.Fiber<string>) => Effect.runPromise(Fiber.interrupt(fiber))
+  return { flights, seen, join, interrupted, land: (value: string) => land(value) }
 }
 
 it("runs once for all who wait, and anew for who comes later", async () => {
@@ -37,11 +37,11 @@ it("runs once for all who wait, and anew for who comes later", async () => {
 })
 
 it("stops with the last of its waiters, not with the first", async () => {
-  const { flights, seen, join, gone, land } = opened(true)
+  const { flights, seen, join, interrupted, land } = opened(true)
   const [first, second] = [join(), join()]
-  await gone(first)
+  await interrupted(first)
   expect(seen.interrupted).toBe(0)
-  await gone(second)
+  await interrupted(second)
   expect([seen.interrupted, flights.has("a")]).toEqual([1, false])
   const again = join()
   land("again")
@@ -49,8 +49,8 @@ it("stops with the last of its waiters, not with the first", async () => {
 })
 
 it("goes on to its end without waiters where it should", async () => {
-  const { flights, seen, join, gone, land } = opened(false)
-  await gone(join())
+  const { flights, seen, join, interrupted, land } = opened(false)
+  await interrupted(join())
   expect([seen.interrupted, flights.has("a")]).toEqual([0, true])
   const later = join()
   land("landed")
