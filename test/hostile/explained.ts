@@ -40,8 +40,8 @@ export class Explanations {
   }
 
   private explains({ traceId, path, status }: Failure): boolean {
-    // The parser's own answer to another version of HTTP, of which the program hears nothing.
-    if (status === 505 && traceId === "") return true
+    // The parser's own answer to another version of HTTP, of which the services hear nothing.
+    if (status === 505) return true
     if (traceId !== "" && this.traceIds.has(traceId)) return true
     const plain = path.split("?")[0]!
     for (const held of this.held.values())

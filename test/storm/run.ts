@@ -38,6 +38,8 @@ export interface StormReport {
 /** The load lasts this long before a kill. */
 const loadMsMin = 100
 const loadMsMax = 600
+const answersMin = 40
+const loadMsLast = 5_000
 /** One start of so many is killed before it is over. */
 const startKillsEvery = 10
 const startKillMsMax = 400
@@ -58,8 +60,16 @@ const wait = (ms: number): Promise<void> =>
     setTimeout(resolve, ms)
   })
 
-/** Lets every client of every service act until the program is killed after `ms`. */
-const storm = async (served: Served, books: ReadonlyArray<Book>, ms: number): Promise<void> => {
+interface Storm {
+  readonly served: Served
+  readonly books: ReadonlyArray<Book>
+  readonly caller: Caller
+  readonly ms: number
+}
+
+/** Lets every client of every service act until the program is killed: after `ms`, and on a busy machine not
+ *  before so many answers came. */
+const storm = async ({ served, books, caller, ms }: Storm): Promise<void> => {
   let isUp = true
   const clients = books.flatMap(({ acts }) =>
     acts.map(async (act) => {
@@ -69,7 +79,9 @@ const storm = async (served: Served, books: ReadonlyArray<Book>, ms: number): Pr
       }
     })
   )
+  const enough = caller.answered + answersMin
   await wait(ms)
+  for (let waitedMs = 0; caller.answered < enough && waitedMs < loadMsLast; waitedMs += 5) await wait(5)
   isUp = false
   await served.kill("SIGKILL")
   await Promise.all(clients)
@@ -122,7 +134,7 @@ export const runStorm = async ({ kills, say, env = {} }: StormOptions): Promise<
   let killsAtStart = 0
   let checks = 0
   while (violations.kill < kills) {
-    await storm(served, books, loadMsMin + random(loadMsMax - loadMsMin))
+    await storm({ served, books, caller, ms: loadMsMin + random(loadMsMax - loadMsMin) })
     violations.kill++
     while (violations.kill < kills && random(startKillsEvery) === 0) {
       await Served.startAndKill(options, random(startKillMsMax))

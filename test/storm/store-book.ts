@@ -128,7 +128,7 @@ export class StoreBook implements Book {
   /** The window allows 5 calls a second. */
   private rest(): Promise<void> {
     return new Promise((resolve) => {
-      setTimeout(resolve, 80 + random(600))
+      setTimeout(resolve, 20 + random(400))
     })
   }
 
