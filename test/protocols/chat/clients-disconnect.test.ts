@@ -86,7 +86,7 @@ const queued = (): number => metric(/proxy_queue_depth\{upstream="main"\} (\d+)/
 
 const requestOf = (path: string, body: object): string => {
   const text = JSON.stringify(body)
-  return `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`
+  return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`
 }
 
 const messages = [{ role: "user", content: "x".repeat(500) }]

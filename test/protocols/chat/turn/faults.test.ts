@@ -495,7 +495,7 @@ describe("clients that go", () => {
     })
     wire.on("error", () => {})
     wire.write(
-      `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+      `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
     )
     wire.pause()
     await until(() => chatServer.metrics().includes("proxy_stream_backpressure_total 1"))
