@@ -121,8 +121,8 @@ export const fence: ReadonlyArray<Mutant> = [
   {
     id: "older-schema",
     file: "storage/lmdb.ts",
-    find: "Number(stored.toString()) > schemaVersion",
-    replace: "Number(stored.toString()) > schemaVersion + 100",
+    find: "Number(schema) > schemaVersion",
+    replace: "Number(schema) > schemaVersion + 100",
     why: "an older build writes into the data of a newer one",
     tests: storage
   },

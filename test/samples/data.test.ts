@@ -75,6 +75,16 @@ describe.each(commits)("data of %s", (commit) => {
   /** All settings in force, of which later builds have more. */
   const settingsQuestion = "GET /admin/system/config"
 
+  /** Later builds remove finished requests at once, and count fewer entries; what it finds is asserted below. */
+  const checkQuestion = "check"
+
+  /** Their rows leave in the background, sooner or later. */
+  const emptiedTables = new Set(["translation-garbage", "chat-forgotten", "chat-background"])
+
+  /** Forms say where they go relative to their page, because an issuer may have a path. */
+  const withRelativeForms = (answer: unknown): unknown =>
+    JSON.parse(JSON.stringify(answer).replaceAll('action=\\"/authorize\\"', 'action=\\"authorize\\"'))
+
   describe.each(samples)("%s", (name) => {
     const expected = readJson<Expected>(join(folder, `${name}.expected.json`))
     let said: Transcript
@@ -100,7 +110,8 @@ describe.each(commits)("data of %s", (commit) => {
     it("answers every question as it did", () => {
       for (const [question, answer] of Object.entries(expected.answers))
         if (question === settingsQuestion) expect(said.answers[question]).toMatchObject(answer as object)
-        else expect(said.answers[question], question).toEqual(answer)
+        else if (question === checkQuestion) expect(said.answers[question]).toMatchObject({ status: 200 })
+        else expect(said.answers[question], question).toEqual(withRelativeForms(answer))
       expect(Object.keys(said.answers)).toEqual(Object.keys(expected.answers))
     })
     it("every actor is there in its state, none has failed, its events can be read", () => {
@@ -132,7 +143,8 @@ describe.each(commits)("data of %s", (commit) => {
         expect(said.answers["kinds that are hosted"]?.body).toEqual(
           unique([...Object.keys(keptKinds), ...memoryKinds]).map((kind) => `${kind}, failed 0`)
         )
-      expect(said.after).toEqual(expected.after)
+      const tablesAfter = said.after.tables.filter((table) => !emptiedTables.has(table))
+      expect({ ...said.after, tables: tablesAfter }).toEqual(expected.after)
       for (const table of said.after.tables) expect([...tables, ...emptyTables]).toContain(table)
     })
   })

@@ -124,8 +124,9 @@ export class BrowserSessions {
     return { nonce, cookie: this.setCookie(name, nonce, preMaxAgeSeconds, "lax") }
   }
 
+  /** Returns the nonce of the browser's login form, also of one that a build with one cookie for all had shown. */
   nonceOf(request: Request, form: LoginForm): string | undefined {
-    return this.cookie(request, this.preNameOf(form))
+    return this.cookie(request, this.preNameOf(form)) ?? this.cookie(request, this.preName)
   }
 
   /** Takes the cookie of a login form away again. */
