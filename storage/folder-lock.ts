@@ -54,24 +54,32 @@ const nameHolder = (file: number): void => {
   }
 }
 
-/** Locks the folder for this process, because a folder has one writer. Returns the function that unlocks. */
-export const lockFolder = (
-  folder: string,
-  platform = `${process.platform}-${process.arch}`
-): (() => void) => {
+const thisPlatform = `${process.platform}-${process.arch}`
+
+/** Takes the lock of an open file, or closes it. `holder` says who has it. */
+const take = (file: number, folder: string, platform: string, holder: () => string): void => {
   const { tryLock } = binding(platform)
-  const file = openFile(folder)
   try {
     tryLock(file, 0, 0, true)
   } catch (cause) {
     closeSync(file)
     if ((cause as NodeJS.ErrnoException).code !== "EAGAIN")
       throw new StorageFault({ reason: "io", detail: `${folder} cannot be locked: ${textOf(cause)}` })
-    throw new StorageFault({
-      reason: "locked",
-      detail: `another process writes ${folder}${holderOf(folder)}`
-    })
+    throw new StorageFault({ reason: "locked", detail: `another process writes ${folder}${holder()}` })
   }
+}
+
+/** Locks the folder for this process, because a folder has one writer. Returns the function that unlocks. */
+export const lockFolder = (folder: string, platform = thisPlatform): (() => void) => {
+  const file = openFile(folder)
+  take(file, folder, platform, () => holderOf(folder))
   nameHolder(file)
+  return () => closeSync(file)
+}
+
+/** Locks the store's file as well, because people delete lock files. */
+export const lockStore = (folder: string, path: string): (() => void) => {
+  const file = openSync(path, "r+")
+  take(file, folder, thisPlatform, () => "")
   return () => closeSync(file)
 }

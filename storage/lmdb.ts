@@ -8,10 +8,10 @@ import { checkAddressSpace } from "./address-space.ts"
 import { writeBackup } from "./backup.ts"
 import { fileBlobs } from "./blobs.ts"
 import { checkedValue, damageOf, valueOf, withChecksum } from "./checksum.ts"
-import { blobsFolder, restoreFolder, storeFile, tighten } from "./data-folder.ts"
+import { blobsFolder, copiedFiles, restoreFolder, storeFile, tighten } from "./data-folder.ts"
 import { commitErrorOf, faultOf } from "./disk-fault.ts"
 import { makeFolder } from "./files.ts"
-import { lockFolder } from "./folder-lock.ts"
+import { lockFolder, lockStore } from "./folder-lock.ts"
 import { keyMarkKey, schemaKey, schemaVersion } from "./keys.ts"
 import { integrityOf } from "./integrity.ts"
 import { Room, type RoomListener } from "./room.ts"
@@ -169,6 +169,17 @@ function* entriesOf(db: RootDatabase<Buffer, any>, damaged: Array<string>): Gene
   }
 }
 
+/** Refuses a folder whose store is gone: to a new one its other files would be strange. */
+const checkPresence = (folder: string, file: string): void => {
+  if (existsSync(file)) return
+  const rest = copiedFiles.find((name) => existsSync(join(folder, name)))
+  if (rest !== undefined)
+    throw new StorageFault({
+      reason: "corrupt",
+      detail: `${file} is missing, but ${rest} is there: bring it back, restore a backup, or begin in an empty folder`
+    })
+}
+
 export const openLmdb = async ({
   folder,
   durability = "full",
@@ -177,7 +188,12 @@ export const openLmdb = async ({
   onRoom = () => {}
 }: LmdbOptions): Promise<Store> => {
   makeFolder(folder)
-  const unlock = lockFolder(folder)
+  const unlockFolder = lockFolder(folder)
+  let unlockStore = (): void => {}
+  const unlock = (): void => {
+    unlockStore()
+    unlockFolder()
+  }
   const file = join(folder, storeFile)
   const room = new Room({ folder, file, listener: onRoom })
   let backend: Lmdb | undefined
@@ -188,7 +204,11 @@ export const openLmdb = async ({
         reason: "io",
         detail: `a restore into ${folder} was cut off: run it again (troupe restore)`
       })
+    checkPresence(folder, file)
+    const isNew = !existsSync(file)
+    if (!isNew) unlockStore = lockStore(folder, file)
     const db = openDatabase(file, mapBytes, durability)
+    if (isNew) unlockStore = lockStore(folder, file)
     tighten(folder)
     backend = new Lmdb(db, room, durability === "full")
     await mark(backend, folder, keyMark)

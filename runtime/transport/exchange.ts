@@ -294,8 +294,10 @@ export const plainAddress = (address: string): string => {
         .join(".")
 }
 
-/** Returns the path with exactly one slash at its start. */
-export const plainPath = (path: string): string => (path.startsWith("//") ? path.replace(/^\/+/, "/") : path)
+/** Returns the path with one slash before the version of an API: clients whose base address ends with a slash send
+ *  two. Any other path is as it was sent, because a proxy in front may fence paths off by how they begin. */
+export const plainPath = (path: string): string =>
+  path.startsWith("//") ? path.replace(/^\/+(?=v\d)/, "/") : path
 
 /** A streamed request body: the transport pushes chunks, the handler pulls them, and `pause` and `resume`
  *  carry its demand back. */

@@ -74,10 +74,19 @@ export const fence: ReadonlyArray<Mutant> = [
     tests: lock
   },
   {
+    id: "store-file-unlocked",
+    file: "storage/lmdb.ts",
+    find: "if (!isNew) unlockStore = lockStore(folder, file)",
+    replace: 'if (!isNew && durability === "relaxed") unlockStore = lockStore(folder, file)',
+    why: "who deletes the lock's file lets a second writer in",
+    tests: lock
+  },
+  {
     id: "lock-file-removed",
     file: "storage/folder-lock.ts",
-    find: "  return () => closeSync(file)\n",
-    replace: "  rmSync(join(folder, lockFile))\n  return () => closeSync(file)\n",
+    find: "  nameHolder(file)\n  return () => closeSync(file)\n",
+    replace:
+      "  nameHolder(file)\n  return () => {\n    closeSync(file)\n    rmSync(join(folder, lockFile))\n  }\n",
     also: {
       find: "import { closeSync, ftruncateSync, openSync, readFileSync, writeSync }",
       replace: "import { closeSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync }"

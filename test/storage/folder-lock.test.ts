@@ -108,6 +108,28 @@ it("G-4: no lock is taken from whoever holds it, whatever its file says, and one
   await (await openLmdb({ folder: at })).close()
 })
 
+it("G-4: whoever deletes the lock's file lets nobody in", async () => {
+  const at = folder()
+  const store = await openLmdb({ folder: at })
+  rmSync(join(at, "writer.pid"))
+  expect(await opens(at)).toBe(`refused storage (locked): another process writes ${at}`)
+  await store.close()
+  await (await openLmdb({ folder: at })).close()
+})
+
+it.each(["local.sealed", "revocation-intents"])(
+  "G-8: a store that is gone, while its %s is there, is missed",
+  async (name) => {
+    const at = folder()
+    await (await openLmdb({ folder: at })).close()
+    writeFileSync(join(at, name), "")
+    rmSync(join(at, "store.lmdb"))
+    await expect(openLmdb({ folder: at })).rejects.toThrow(`store.lmdb is missing, but ${name} is there`)
+    rmSync(join(at, name))
+    await (await openLmdb({ folder: at })).close()
+  }
+)
+
 it("G-4: where the lock has no binary, the folder is refused by name", () => {
   mkdirSync(join(root, "other"))
   expect(() => lockFolder(join(root, "other"), "linux-x64-musl")).toThrow(

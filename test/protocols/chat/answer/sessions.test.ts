@@ -296,7 +296,7 @@ describe("limits and failures", () => {
     expect((await own.respond({ previous_response_id: body.id })).status).toBe(200)
     await own.close()
   })
-  it("CHAT-69 the disk is full at the commit → 500 internal_error, nothing is known afterwards; on a stream response.failed", async () => {
+  it("CHAT-69, G-3 the disk is full at the commit → 503 storage_unavailable, nothing is known afterwards; on a stream response.failed", async () => {
     const inner = openMemory()
     let full = false
     const store: Store = new Proxy(inner, {
@@ -321,7 +321,7 @@ describe("limits and failures", () => {
       "server_error"
     ])
     own.upstream.respondWith({ json: completion("x") })
-    expect(errorOf(await own.respond())).toEqual([500, "internal_error"])
+    expect(errorOf(await own.respond())).toEqual([503, "storage_unavailable"])
     full = false
     const id = frames(failed.text)[0]!.data.response.id
     expect(errorOf(await own.call(`/v1/responses/${id}`))).toEqual([404, "response_not_found"])
