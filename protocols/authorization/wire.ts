@@ -1,6 +1,7 @@
 /** Strict readers for forms and JSON bodies. All functions are pure.
  *  Source: docs/spec/authorization.md, section 3.1. */
 import { isUtf8 } from "node:buffer"
+import { holdsTooManyValues } from "../shared/json-values.ts"
 
 /** A fault is a class and not a plain object, because JSON from outside can contain any member but is never
  *  an instance. */
@@ -138,6 +139,9 @@ export const readForm = (
 
 const depthMax = 16
 
+/** Fewer than elsewhere, because each value is visited several times here. */
+export const valuesMax = 20_000
+
 /** Finds a repeated member name, which JSON.parse would accept. It walks the text once, after JSON.parse has
  *  accepted it. */
 const repeatedMember = (text: string): string | undefined => {
@@ -174,6 +178,7 @@ export type Members = { readonly [name: string]: unknown }
 /** Parses a JSON object from a request body or a fetched document. */
 export const parseObject = (bytes: Uint8Array): Members | WireFault => {
   if (!isUtf8(bytes)) return fault("the body is not UTF-8")
+  if (holdsTooManyValues(bytes, valuesMax)) return fault(`the JSON holds more than ${valuesMax} values`)
   const text = textOf(bytes)
   let value: unknown
   try {

@@ -38,6 +38,8 @@ interface Problems {
   BodyEmpty: Nothing
   BodyNotUtf8: Nothing
   BodyTooDeep: { readonly levelsMax: number }
+  BodyTooManyValues: { readonly valuesMax: number }
+  BodyTooManyMembers: { readonly membersMax: number }
   BodyNotJson: Nothing
   BodyNotObject: Nothing
   // One field.
@@ -167,6 +169,16 @@ const wordings: { readonly [Tag in keyof Problems]: (problem: Problems[Tag]) => 
   BodyEmpty: () => invalidJson("The body is empty."),
   BodyNotUtf8: () => invalidJson("The body is not UTF-8."),
   BodyTooDeep: ({ levelsMax }) => invalidJson(`The body is nested deeper than ${levelsMax} levels.`),
+  BodyTooManyMembers: ({ membersMax }) => ({
+    status: 413,
+    code: "request_too_large",
+    message: `The body has more than ${membersMax} members.`
+  }),
+  BodyTooManyValues: ({ valuesMax }) => ({
+    status: 413,
+    code: "request_too_large",
+    message: `The body holds more than ${valuesMax} JSON values.`
+  }),
   BodyNotJson: () => invalidJson("The body is not valid JSON."),
   BodyNotObject: () => invalidJson("The body is not a JSON object."),
 

@@ -3,13 +3,14 @@
  *  Source: docs/spec/translation.md, section 1.2. */
 import { isUtf8 } from "node:buffer"
 import { isFormFault, parseForm } from "./form.ts"
+import { holdsTooManyValues, valuesMax } from "./json-values.ts"
 import type { RawParams } from "./params.ts"
 
 /** Refusal of a body: `content-type` is neither JSON nor form (415), `syntax` means that the body is not of
- *  its declared type (400). */
+ *  its declared type (400), `values` that it holds too many of them (413). */
 export interface BodyRefusal {
   readonly _tag: "BodyRefusal"
-  readonly reason: "content-type" | "syntax"
+  readonly reason: "content-type" | "syntax" | "values"
   readonly detail: string
 }
 
@@ -59,6 +60,7 @@ export const readBody = (
 const readJson = (body: Uint8Array): { readonly bag: RawParams } | BodyRefusal => {
   if (body.length === 0) return { bag: empty }
   if (!isUtf8(body)) return refusal("syntax", "The body is not UTF-8.")
+  if (holdsTooManyValues(body)) return refusal("values", `The body holds more than ${valuesMax} JSON values.`)
   let value: unknown
   try {
     value = JSON.parse(textOf(body))

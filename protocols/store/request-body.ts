@@ -2,6 +2,7 @@
  *  Source: docs/spec/store.md, sections 2.4, 6.5. */
 import { Effect } from "effect"
 import { BodyFault, type Request } from "../../runtime/http.ts"
+import { holdsTooManyValues, valuesMax } from "../shared/json-values.ts"
 import { promised } from "./later.ts"
 import { invalid, Refusal, type Problem } from "./problems.ts"
 import type { JsonObject } from "./wire.ts"
@@ -54,11 +55,14 @@ export const readBody = (request: Request, bytesMax: number): Effect.Effect<Uint
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true })
 
+/** Throws Refusal, also for a body of too many values, which is not parsed. */
 export const jsonOf = (request: Request, bytes: Uint8Array): unknown => {
   const type = (request.headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase()
   if (bytes.length === 0) throw invalid("the body is empty")
   if (type !== "application/json")
     throw new Refusal({ _tag: "UnsupportedMediaType", expected: "application/json" })
+  if (holdsTooManyValues(bytes))
+    throw new Refusal({ _tag: "TooLarge", details: `the body must have at most ${valuesMax} JSON values` })
   try {
     return JSON.parse(strictUtf8.decode(bytes))
   } catch {

@@ -25,7 +25,7 @@ export type Refusal =
    *  only. */
   | { readonly _tag: "Limited"; readonly retryAfterMs: number; readonly message?: string }
   /** An error of an endpoint whose errors have a message only. */
-  | { readonly _tag: "MessageOnly"; readonly status: 400 | 403 | 404 | 415; readonly message: string }
+  | { readonly _tag: "MessageOnly"; readonly status: 400 | 403 | 404 | 413 | 415; readonly message: string }
   /** The requested translation is not finished. */
   | { readonly _tag: "DocumentNotReady" }
   | { readonly _tag: "QuotaExceeded"; readonly owner: "account" | "key"; readonly message?: string }
@@ -73,6 +73,17 @@ const answer = (status: number, body: ErrorBody, ...headers: ReadonlyArray<Heade
 const retryAfter = (ms: number): Header => ["Retry-After", String(Math.max(1, Math.ceil(ms / 1_000)))]
 const retrySeconds = 2
 
+const bodyAnswer = ({ reason, detail: message }: BodyRefusal): Response => {
+  switch (reason) {
+    case "content-type":
+      return answer(415, { message, code: "invalid_content_type" })
+    case "syntax":
+      return answer(400, { message, code: "invalid_json" })
+    case "values":
+      return answer(413, { message, code: "payload_too_large" })
+  }
+}
+
 export const problem = (refusal: Refusal): Response => {
   switch (refusal._tag) {
     case "Missing":
@@ -95,9 +106,7 @@ export const problem = (refusal: Refusal): Response => {
         code: refusal.pair ? "unsupported_language_pair" : "unsupported_language"
       })
     case "BodyRefusal":
-      return refusal.reason === "content-type"
-        ? answer(415, { message: refusal.detail, code: "invalid_content_type" })
-        : answer(400, { message: refusal.detail, code: "invalid_json" })
+      return bodyAnswer(refusal)
     case "Forbidden":
       return answer(403, {
         message: refusal.message ?? "Forbidden",

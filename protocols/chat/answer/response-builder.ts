@@ -3,6 +3,7 @@
  *  `output_index`, joined deltas equal to the text of `done`.
  *  Source: docs/spec/chat.md, sections 9.4 and 10. */
 import type { Flow, Message, ModelEvent, ToolCall, Usage } from "../../../actors/engines/chat/model.ts"
+import { parseBounded } from "../../shared/json-values.ts"
 import type { ResponseError } from "../problems.ts"
 import type { Json } from "../request/json-body.ts"
 import type { Output } from "../turn/chunk-rewriter.ts"
@@ -43,7 +44,7 @@ type CallEvent = Extract<ModelEvent, { _tag: "call" }>
 
 const isWholeJson = (text: string): boolean => {
   try {
-    JSON.parse(text)
+    parseBounded(text)
     return true
   } catch {
     return false

@@ -1,8 +1,9 @@
 /** The body of a request: UTF-8, valid JSON, an object, not nested without end; and a member of it as the
  *  client wrote it, so that it can be forwarded without being serialized again.
- *  Guarantee: the depth is limited before anything is parsed.
+ *  Guarantee: the depth and the number of values are limited before anything is parsed.
  *  Source: docs/spec/chat.md, sections 3.5 and 19. */
 import { isUtf8 } from "node:buffer"
+import { jsonExcess, valuesMax, type JsonExcess } from "../../shared/json-values.ts"
 import { Refusal } from "../problems.ts"
 
 export type Json = { readonly [name: string]: unknown }
@@ -11,6 +12,9 @@ export const isObject = (value: unknown): value is Json =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 const levelsMax = 64
+
+/** Of the body itself, which has some thirty; those without a meaning are copied when they are forwarded. */
+export const membersMax = 1_024
 
 const quote = 34
 const backslash = 92
@@ -30,25 +34,11 @@ const opensAtMost = (body: Buffer, max: number): boolean => {
   return true
 }
 
-/** The raw bytes are read, because a value of such a depth would already have cost its parse. */
-const tooDeep = (body: Buffer): boolean => {
-  if (opensAtMost(body, levelsMax)) return false
-  let depth = 0
-  let insideString = false
-  for (let i = 0; i < body.length; i++) {
-    const byte = body[i]!
-    if (insideString) {
-      if (byte === backslash) i++
-      else if (byte === quote) insideString = false
-      continue
-    }
-    if (byte === quote) insideString = true
-    else if (byte === openBrace || byte === openBracket) {
-      if (++depth > levelsMax) return true
-    } else if (byte === closeBrace || byte === closeBracket) depth--
-  }
-  return false
-}
+/** The raw bytes are read, because a value of such a depth or size would already have cost its parse. */
+const excessOf = (body: Buffer): JsonExcess | undefined =>
+  body.length <= valuesMax && opensAtMost(body, levelsMax)
+    ? undefined
+    : jsonExcess(body, levelsMax, valuesMax)
 
 export interface JsonBody {
   readonly object: Json
@@ -60,7 +50,9 @@ export const readBody = (bytes: Uint8Array): JsonBody => {
   const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (body.length === 0) throw new Refusal({ _tag: "BodyEmpty" })
   if (!isUtf8(body)) throw new Refusal({ _tag: "BodyNotUtf8" })
-  if (tooDeep(body)) throw new Refusal({ _tag: "BodyTooDeep", levelsMax })
+  const excess = excessOf(body)
+  if (excess === "levels") throw new Refusal({ _tag: "BodyTooDeep", levelsMax })
+  if (excess === "values") throw new Refusal({ _tag: "BodyTooManyValues", valuesMax })
   const text = body.toString("utf8")
   let object: unknown
   try {
@@ -69,6 +61,7 @@ export const readBody = (bytes: Uint8Array): JsonBody => {
     throw new Refusal({ _tag: "BodyNotJson" })
   }
   if (!isObject(object)) throw new Refusal({ _tag: "BodyNotObject" })
+  if (Object.keys(object).length > membersMax) throw new Refusal({ _tag: "BodyTooManyMembers", membersMax })
   return { object, text }
 }
 

@@ -4,6 +4,7 @@
  *  Source: docs/spec/chat.md, section 11.7. */
 import type { Tool, ToolCall } from "../../../actors/engines/chat/model.ts"
 import { defined } from "../../../runtime/defined.ts"
+import { parseBounded } from "../../shared/json-values.ts"
 import { fetchMs, webFetch, type FetchOptions } from "./public-fetch.ts"
 
 export interface BuiltinTools {
@@ -70,7 +71,7 @@ export const builtinTools = ({
     run: async ({ name, arguments: text }, signal) => {
       const tool = tools.find((candidate) => candidate.name === name)
       try {
-        const args = JSON.parse(text === "" ? "{}" : text) as Arguments
+        const args = parseBounded(text === "" ? "{}" : text) as Arguments
         return await tool!.run(args, AbortSignal.any([signal, AbortSignal.timeout(callMs)]))
       } catch (cause) {
         return `error: ${cause instanceof Error ? cause.message : "failed"}`

@@ -3,6 +3,7 @@
  *  Source: docs/spec/chat.md, sections 7.6 and 11.6. */
 import { createRequire } from "node:module"
 import type { Ajv } from "ajv"
+import { parseBounded } from "../../shared/json-values.ts"
 
 type Check = (value: unknown) => boolean
 
@@ -42,7 +43,7 @@ const checkOf = (schema: object): Check => {
 export const matchesSchema = (schema: object, text: string): boolean => {
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = parseBounded(text)
   } catch {
     return false
   }

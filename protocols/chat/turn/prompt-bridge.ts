@@ -11,6 +11,7 @@ import {
   type ToolCall,
   type ToolChoice
 } from "../../../actors/engines/chat/model.ts"
+import { parseBounded } from "../../shared/json-values.ts"
 import { isObject } from "../request/json-body.ts"
 
 const opening = '{"tool_calls"'
@@ -23,7 +24,7 @@ export interface BridgedTools {
 
 const parseOrText = (text: string): unknown => {
   try {
-    return JSON.parse(text)
+    return parseBounded(text)
   } catch {
     return text
   }

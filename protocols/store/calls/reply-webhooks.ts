@@ -3,6 +3,7 @@
  *  Source: docs/spec/store.md, section 9.3. */
 import { createHash, randomUUID } from "node:crypto"
 import { Cause, Effect } from "effect"
+import { parseBounded } from "../../shared/json-values.ts"
 import type { Engine } from "../engine/engine.ts"
 import type { Row } from "../engine/resource.ts"
 import type { Validation } from "../engine/writes.ts"
@@ -119,7 +120,7 @@ export class ReplyWebhooks implements Validation {
 
 const messagesIn = (text: string): ReadonlyArray<string> | undefined => {
   if (text.trim() === "") return []
-  const answer = JSON.parse(text) as { readonly validation_messages?: unknown } | null
+  const answer = parseBounded(text) as { readonly validation_messages?: unknown } | null
   const messages = answer?.validation_messages ?? []
   return Array.isArray(messages) && messages.every((message) => typeof message === "string")
     ? messages.slice(0, messagesMax).map((message) => message.slice(0, messageLengthMax))

@@ -5,6 +5,7 @@ import { Effect, Schema } from "effect"
 import { table, type Store } from "../../../storage/store.ts"
 import { writeNeed } from "../access/scopes.ts"
 import { noStore } from "../../shared/headers.ts"
+import { parseBounded } from "../../shared/json-values.ts"
 import { toItsEnd } from "../later.ts"
 import { conflict, invalid, Refusal } from "../problems.ts"
 import type { Answer, EndpointCall, Endpoint } from "../target.ts"
@@ -85,7 +86,7 @@ interface Destination {
 const destinationIn = (part: Part): Destination => {
   let input: unknown
   try {
-    input = JSON.parse(strictUtf8.decode(part.bytes))
+    input = parseBounded(strictUtf8.decode(part.bytes))
   } catch {
     throw invalid("the first part is not valid JSON")
   }

@@ -4,6 +4,7 @@
 import { Effect } from "effect"
 import { json, type Response, type Route } from "../../../runtime/http.ts"
 import { noStore } from "../../shared/headers.ts"
+import { parseBounded } from "../../shared/json-values.ts"
 import type { AdminToken, App, AppRegistry } from "../access/apps.ts"
 import { promised, type Later } from "../later.ts"
 import { invalid, notFound } from "../problems.ts"
@@ -44,7 +45,7 @@ const tokenBody = ({ id: tokenId, scopes: held, label, createdMs }: AdminToken) 
 
 const bodyOf = ({ request }: Visit): JsonObject => {
   try {
-    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(request.body))
+    const value: unknown = parseBounded(new TextDecoder("utf-8", { fatal: true }).decode(request.body))
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject
   } catch {
     // Refused below.

@@ -44,7 +44,7 @@ const targetsBySource: Readonly<Record<string, string>> = {
   zh: "ja"
 }
 
-const refused = (status: 400 | 403 | 404 | 415, message: string): Response =>
+const refused = (status: 400 | 403 | 404 | 413 | 415, message: string): Response =>
   problem({ _tag: "MessageOnly", status, message })
 const pollAfter = [...noStore, ["Retry-After", "5"]] as const
 const spellingMax = 20
@@ -182,7 +182,10 @@ export class QualityRoutes {
       .toLowerCase()
     if (type !== "application/json") return refused(415, "The body must be application/json.")
     const params = bodyOf(request)
-    if (isResponse(params)) return refused(params.status === 415 ? 415 : 400, "The body is not valid JSON.")
+    if (isResponse(params)) {
+      if (params.status === 413) return refused(413, "The body holds too many JSON values.")
+      return refused(params.status === 415 ? 415 : 400, "The body is not valid JSON.")
+    }
     const metadata = objectIn(params, "metadata")
     const language = (name: string): string => {
       const value = metadata?.raw[name]

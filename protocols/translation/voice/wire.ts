@@ -2,6 +2,7 @@
  *  has a faster parser of its own (bench/voice-chunk). Pure.
  *  Source: docs/spec/translation.md, sections 12.4 to 12.6. */
 import { Packr, Unpackr } from "msgpackr"
+import { parseBounded } from "../../shared/json-values.ts"
 
 export type ClientMessage = { readonly is: "chunk"; readonly data: Uint8Array } | { readonly is: "end" }
 
@@ -122,7 +123,7 @@ export const jsonCodec: Codec = {
     }
     let value: unknown
     try {
-      value = JSON.parse(text.decode(message))
+      value = parseBounded(text.decode(message))
     } catch {
       return { is: "undecodable" }
     }
