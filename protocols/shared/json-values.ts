@@ -9,6 +9,7 @@ export const valuesMax = 100_000
 
 const quote = 34
 const comma = 44
+const colon = 58
 const openBracket = 91
 const backslash = 92
 const closeBracket = 93
@@ -22,7 +23,8 @@ export type JsonExcess = "levels" | "values"
 
 /** 1 for the bytes that mean something outside of strings. */
 const structural = new Uint8Array(256)
-for (const byte of [quote, comma, openBracket, closeBracket, openBrace, closeBrace]) structural[byte] = 1
+for (const byte of [quote, comma, colon, openBracket, closeBracket, openBrace, closeBrace])
+  structural[byte] = 1
 
 /** Returns the index of the quote that ends the string which starts at `start`, or at least the length. */
 const stringEnd = (json: Buffer, start: number): number => {
@@ -43,8 +45,8 @@ const stringEnd = (json: Buffer, start: number): number => {
   }
 }
 
-/** Returns which limit the text breaks first. Elements and members are counted, by their commas and by the
- *  brackets around them; an empty array or object counts as one of each. */
+/** Returns which limit the text breaks first. Elements are counted, and members twice because of their
+ *  names: by commas, colons and the brackets around them. An empty array or object counts as one more. */
 export const jsonExcess = (json: Buffer, levels: number, values: number): JsonExcess | undefined => {
   let depth = 0
   let count = 0
@@ -54,7 +56,7 @@ export const jsonExcess = (json: Buffer, levels: number, values: number): JsonEx
     if (byte === quote) index = stringEnd(json, index + 1)
     else if (byte === closeBrace || byte === closeBracket) depth--
     else {
-      if (byte !== comma && ++depth > levels) return "levels"
+      if (byte !== comma && byte !== colon && ++depth > levels) return "levels"
       if (++count > values) return "values"
     }
   }

@@ -33,6 +33,8 @@ import {
 import type { JsonObject } from "./wire.ts"
 
 const importEntriesMax = 500
+/** 250 fields of each entry. */
+const importValuesMax = 250_000
 
 type Handler<T extends Target> = (request: Request, target: T, principal: Principal) => Later<Answer>
 
@@ -193,7 +195,7 @@ export class Handlers {
   private importMany(request: Request, { resource }: ImportTarget): Effect.Effect<Answer, Refusal> {
     return Effect.flatMap(readBody(request, uploadBytesMax), (bytes) =>
       ruled(() => {
-        const entries = jsonOf(request, bytes)
+        const entries = jsonOf(request, bytes, importValuesMax)
         if (!Array.isArray(entries) || entries.length < 1 || entries.length > importEntriesMax)
           throw invalid(`the body must be an array of 1 to ${importEntriesMax} entries`)
         return Effect.map(this.writes.importMany(resource, entries), (body) => ({

@@ -56,13 +56,13 @@ export const readBody = (request: Request, bytesMax: number): Effect.Effect<Uint
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true })
 
 /** Throws Refusal, also for a body of too many values, which is not parsed. */
-export const jsonOf = (request: Request, bytes: Uint8Array): unknown => {
+export const jsonOf = (request: Request, bytes: Uint8Array, max = valuesMax): unknown => {
   const type = (request.headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase()
   if (bytes.length === 0) throw invalid("the body is empty")
   if (type !== "application/json")
     throw new Refusal({ _tag: "UnsupportedMediaType", expected: "application/json" })
-  if (holdsTooManyValues(bytes))
-    throw new Refusal({ _tag: "TooLarge", details: `the body must have at most ${valuesMax} JSON values` })
+  if (holdsTooManyValues(bytes, max))
+    throw new Refusal({ _tag: "TooLarge", details: `the body must have at most ${max} JSON values` })
   try {
     return JSON.parse(strictUtf8.decode(bytes))
   } catch {

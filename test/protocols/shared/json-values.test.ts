@@ -17,9 +17,9 @@ import { problem } from "../../../protocols/translation/problems.ts"
 import { jsonCodec } from "../../../protocols/translation/voice/wire.ts"
 import type { Request } from "../../../runtime/http.ts"
 
-/** Returns an object with one array in it, of that many values with the array itself. */
+/** Returns an object with one array in it, of that many values with the array itself and its name. */
 const bodyOf = (values: number, item = "0"): Buffer =>
-  Buffer.from(`{"a":[${Array.from({ length: values - 1 }, () => item).join()}]}`)
+  Buffer.from(`{"a":[${Array.from({ length: values - 2 }, () => item).join()}]}`)
 
 const thrownBy = (work: () => unknown): unknown => {
   try {
@@ -34,10 +34,10 @@ describe("JSON values", () => {
   it.each<[string, number]>([
     ["[1]", 1],
     ["[1,2,3]", 3],
-    ['{"a":1,"b":[1,2]}', 4],
+    ['{"a":1,"b":[1,2]}', 6],
     ["[{},{},{}]", 6],
     ["[[],[[]]]", 5],
-    [' { "a" : 1 } ', 1],
+    [' { "a" : 1 } ', 2],
     [`["${"{[,:".repeat(100)}"]`, 1],
     [`["${",".repeat(28)}\\\\",2]`, 2],
     [String.raw`["\",\",",2]`, 2],
