@@ -45,6 +45,7 @@ const makeService = (seen: Seen): Service => ({
       path: "/plain",
       handle: () => ({ status: 200, headers: [["Content-Type", "text/plain"]], body: "hello" })
     },
+    { method: "GET", path: "/v2/see", handle: () => ({ status: 200, body: "seen" }) },
     {
       method: "GET",
       path: "/named/:name",
@@ -406,9 +407,9 @@ for (const [name, bind] of adapters)
       const head = await fetch(url("/plain"), { method: "HEAD" })
       expect([head.status, head.headers.get("content-length"), await head.text()]).toEqual([200, "5", ""])
     })
-    it("params are percent-decoded, the query is raw, a doubled first slash collapses, repeated headers join", async () => {
+    it("params are percent-decoded, the query is raw, repeated headers join", async () => {
       const answer = await raw(
-        "GET //see/a%20b/c/d?x=%20&y HTTP/1.1\r\nHost: x\r\nX-Two: 1\r\nx-two: 2\r\n\r\n"
+        "GET /see/a%20b/c/d?x=%20&y HTTP/1.1\r\nHost: x\r\nX-Two: 1\r\nx-two: 2\r\n\r\n"
       )
       expect(JSON.parse(answer.slice(answer.indexOf("{")))).toMatchObject({
         params: { name: "a b", "*": "c/d" },
@@ -416,6 +417,16 @@ for (const [name, bind] of adapters)
         path: "/see/a%20b/c/d",
         header: "1, 2"
       })
+    })
+    it("two slashes begin an API's path only: whoever fences off /see is not evaded", async () => {
+      const statusOf = async (path: string) =>
+        (await raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)).slice(9, 12)
+      expect(await Promise.all(["//v2/see", "///v2/see", "//see/a/b", "//plain"].map(statusOf))).toEqual([
+        "200",
+        "200",
+        "404",
+        "404"
+      ])
     })
     it("headers stay readable after the first await", async () => {
       expect(await (await fetch(url("/later"), { headers: { "X-Two": "kept" } })).json()).toEqual({
