@@ -16,7 +16,8 @@ export const listenAddressOf = (text: string): ListenAddress | undefined => {
   return host === undefined || port > 65_535 ? undefined : { host, port }
 }
 
-const isForOperators = (path: string): boolean => /^\/(?:admin|console|metrics)(?:\/|$)/.test(path)
+/** True for a path that only operators call. */
+export const isForOperators = (path: string): boolean => /^\/(?:admin|console|metrics)(?:\/|$)/.test(path)
 
 /** The services of the public listener, and of the operators' one. */
 export interface SplitServices {

@@ -3,6 +3,7 @@
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { masterKey, sealer, type Sealer } from "../../../storage/seal.ts"
+import { isForOperators } from "../admin-listener.ts"
 import type { Config } from "../config/config.ts"
 import { readLocalSecrets, type LocalSecrets } from "../local-secrets.ts"
 import { requestPatiently } from "./patient-request.ts"
@@ -59,8 +60,6 @@ const authorizationOf = ({ key, adminKey, secrets }: Client, path: string): stri
   if (path.startsWith("/console/")) return `Bearer ${secrets?.operatorToken ?? ""}`
   return path.startsWith("/admin/") ? `Bearer ${adminKey ?? ""}` : `DeepL-Auth-Key ${key ?? ""}`
 }
-
-const isForOperators = (path: string): boolean => path.startsWith("/admin/") || path.startsWith("/console/")
 
 const baseFor = ({ url, adminUrl }: Client, path: string): string => (isForOperators(path) ? adminUrl : url)
 
