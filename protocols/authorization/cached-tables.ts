@@ -1,6 +1,6 @@
 /** The store as this service uses it: a cache of decoded rows for the small tables, writes with an expiry
- *  time and their removal, and ceilings on rows that strangers can make. Guarantee: this process is the only writer and every write of these tables passes
- *  through here, so a cached row is never stale.
+ *  time and their removal, and ceilings on rows that strangers can make. Guarantee: this process is the only
+ *  writer and every write of these tables passes through here, so a cached row is never stale.
  *  Source: docs/spec/authorization.md, sections 19.1 and 19.2. */
 import { randomFillSync } from "node:crypto"
 import type { Conflict, Key, Store, Table, Write } from "../../storage/store.ts"
